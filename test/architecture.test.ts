@@ -29,7 +29,7 @@ const files = readdirSync(src, { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".ts"))
   .sort()
 const textOf = (file: string) => readFileSync(join(src, file), "utf8")
-/** Returns the text of a file without comments, which may name what code may not. */
+/** Returns the text of a file without its comments. Comments may contain words that are forbidden in code. */
 const codeOf = (file: string) => textOf(file).replace(/\/\*[^]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "")
 
 const specifiers = (file: string) =>
@@ -50,7 +50,10 @@ const importsOf = (file: string) =>
       ? [relative(src, join(src, dirname(file), specifier)).split(sep).join("/")]
       : []
   )
-/** The modules at the top level of `src`, which only re-export; the entries of the package are among them. */
+/**
+ * The modules at the top level of `src`, which only re-export. All entries of the package are among them, except `effect-memory/ai` and
+ * `effect-memory/testing`.
+ */
 const entries = files.filter((file) => !file.includes("/"))
 const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
 
@@ -194,14 +197,14 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(importers, [])
   })
 
-  it("each module that src/index.ts exports contains only re-exports from one file of the same name", () => {
+  it("each module that src/index.ts lists re-exports values of exactly one file, which has the same name", () => {
     for (const { file } of listed) {
       const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
       assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
     }
   })
 
-  it("src/index.ts exports at most 60 modules, with at most 200 names in total", () => {
+  it("src/index.ts exports at most 60 modules, with at most 200 values in total; exported types do not count", () => {
     const names = listed.flatMap(({ file }) =>
       Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
     )
@@ -225,7 +228,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("no committed text file contains the path of the working copy or of the home directory", () => {
+  it("no committed TypeScript, JavaScript, JSON, Markdown, YAML or shell file has the path of the working copy or home directory", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

@@ -1,4 +1,4 @@
-/** The comments of `src`: each names its subject, and every exported name has one. */
+/** The first words of the titles of tests and of the comments of `src`; and the comment above every exported declaration of `src`. */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join, sep } from "node:path"
@@ -16,7 +16,10 @@ const words = new Set(
     "to under unless until what when where which who whom whose why with within without").split(" ")
 )
 
-/** Returns the first word of the comment that begins in a line; `undefined` if none does. */
+/**
+ * Returns the first word of the comment whose text begins in a line. Returns `undefined` if no text of a comment begins there, or if the
+ * text does not begin with a letter.
+ */
 const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined => {
   const line = lines[n] ?? ""
   const before = lines[n - 1] ?? ""
@@ -28,7 +31,7 @@ const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined 
 }
 
 describe("titles of tests and laws", () => {
-  it("every title begins with its subject, not with a preposition or relative word", () => {
+  it("no title right after `it(`, `describe(` and the like begins with a preposition, conjunction or relative word", () => {
     const root = join(src, "..")
     const isOfTests = (file: string) => /^(?:test|src\/testing)\/(?!\.fences).*\.ts$/.test(file)
     const all = ["test", "src/testing"].flatMap((folder) =>
@@ -50,7 +53,7 @@ describe("titles of tests and laws", () => {
 })
 
 describe("comments in src", () => {
-  it("every comment in src begins with its subject, not with a preposition or relative word", () => {
+  it("no comment in src begins with a preposition, conjunction or relative word", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) => {
@@ -61,7 +64,7 @@ describe("comments in src", () => {
     assert.deepStrictEqual(found, [])
   })
 
-  it("every exported name in src has a comment above it", () => {
+  it("every exported declaration in src has a comment above it", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) =>

@@ -1,4 +1,4 @@
-/** README.md and the pages of `docs`: their length, their links, and that their lists match `src`. */
+/** README.md and other pages: README's length, all links and paths, and that the lists of docs/observability.md match `src`. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -32,7 +32,7 @@ const argumentsAt = (source: string, from: number): string => {
   return source.slice(from, at - 1)
 }
 
-/** The modules of `src` that open spans. The span names of a store begin with `${name}` instead of a module, so the list contains that. */
+/** The modules of `src` that call `withSpan`. The span names of a store begin with `${name}`, not a module, so the list contains that. */
 const spanning = sources.flatMap((source) =>
   Array.from(source.matchAll(/withSpan\(/g), (call) => {
     const names = argumentsAt(source, call.index + call[0].length)
@@ -41,7 +41,7 @@ const spanning = sources.flatMap((source) =>
   })
 )
 
-/** Returns the first cells of a table below a heading of docs/observability.md. */
+/** Returns the names in backticks in the first cells of a table below a heading of docs/observability.md. */
 const listed = (heading: string): ReadonlyArray<string> =>
   Array.from(
     text("docs/observability.md").split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!.matchAll(/^\| (`[^|]+) \|/gm),
@@ -71,7 +71,7 @@ describe("the documentation pages", () => {
     }
   )
 
-  it.each(pages)("%s: each file of the repository named in backticks exists", (page) => {
+  it.each(pages)("%s: each path in backticks that begins with a folder such as `src` or `docs` exists", (page) => {
     const named = unfenced(page).matchAll(/`((?:\.ci|assets|bench|docs|examples|src|test)\/[\w./-]+)`/g)
     for (const [, file] of named) assert.isTrue(existsSync(join(root, file!)), file)
   })
@@ -94,7 +94,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("docs/observability.md lists the spans of every module that opens spans, and of every store", () => {
+  it("docs/observability.md lists the spans of every module that calls `withSpan`, and of every store", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

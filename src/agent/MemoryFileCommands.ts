@@ -201,7 +201,11 @@ const create = (files: Files, path: string, body: string): Answer =>
 
 const replace = (files: Files, path: string, from: string, to: string): Answer =>
   Effect.gen(function*() {
-    const { id, body, revision } = yield* existing(files, path)
+    const { id, body, revision } = yield* existing(
+      files,
+      path,
+      failed("not_found", `Error: The path ${path} does not exist. Please provide a valid path.`)
+    )
     const shown = PromptText.traced(body)
     const places: Array<number> = []
     for (let at = shown.text.indexOf(from); at >= 0 && from !== ""; at = shown.text.indexOf(from, at + 1)) {
@@ -232,7 +236,7 @@ const replace = (files: Files, path: string, from: string, to: string): Answer =
 
 const insert = (files: Files, path: string, line: number, added: string): Answer =>
   Effect.gen(function*() {
-    const { id, body, revision } = yield* existing(files, path)
+    const { id, body, revision } = yield* existing(files, path, absent(path))
     const shown = PromptText.traced(body)
     const lines = linesOf(shown.text)
     if (line < 0 || line > lines.length) {
@@ -317,11 +321,9 @@ const moved = (files: Files, path: string) =>
     (file) => Option.isSome(file) ? Effect.succeed([{ path, record: file.value }]) : filesBelow(files, path)
   )
 
-const existing = (files: Files, path: string) =>
-  Effect.flatMap(fileAt(files, path), (file) =>
-    Option.isSome(file)
-      ? Effect.succeed(file.value)
-      : failed("not_found", `Error: The path ${path} does not exist. Please provide a valid path.`))
+/** Returns the file at the path. Fails with `missing` if there is none, since the documented error differs between the commands. */
+const existing = (files: Files, path: string, missing: Effect.Effect<never, MemoryTool.Failure>) =>
+  Effect.flatMap(fileAt(files, path), (file) => Option.isSome(file) ? Effect.succeed(file.value) : missing)
 
 const fileAt = ({ memory, scope }: Files, path: string) =>
   Effect.map(

@@ -57,16 +57,21 @@ export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): st
 
 /**
  * Shortens a text to one line of at most `most` characters, not counting `…`. The line is the part of the text around the first word that
- * also occurs in the query. If the text has no such word, the line is the beginning of the text.
+ * also occurs in the query. The line has the whole word or, of a longer word, the first `most` characters. If the text has no such word, the
+ * line is the beginning of the text. The line is cut at spaces, unless that would cut off the word.
  */
 export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()
   if (line.length <= most) return line
-  const first = Array.from(line.matchAll(words)).find(([word]) => isAsked(word))?.index ?? 0
-  const from = Math.max(0, Math.min(first - Math.floor(most / 3), line.length - most))
-  const start = from === 0 ? 0 : line.indexOf(" ", from) + 1
+  const match = Array.from(line.matchAll(words)).find(([word]) => isAsked(word))
+  const first = match?.index ?? 0
+  const last = first + Math.min(most, match?.[0].length ?? 0)
+  const from = Math.max(0, Math.min(Math.max(first - Math.floor(most / 3), last - most), line.length - most))
+  const space = line.slice(from, first).indexOf(" ")
+  const start = from === 0 ? 0 : from + space + 1
   const cut = line.slice(start, start + most)
-  const end = start + most >= line.length ? cut : cut.slice(0, Math.max(1, cut.lastIndexOf(" ")))
+  const lastSpace = cut.lastIndexOf(" ")
+  const end = start + most >= line.length || start + lastSpace < last ? cut : cut.slice(0, lastSpace)
   return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
 }
 

@@ -212,9 +212,13 @@ const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.Comm
   })
 
 const everyone = (tenant: Option.Option<string>) =>
-  Effect.try({
-    try: () => Option.isSome(tenant) ? Viewer.everyone(tenant.value) : Viewer.everyone(),
-    catch: () => CommandError.make("refused", "--tenant: expected a name of 1 to 200 characters")
+  Option.match(tenant, {
+    onNone: () => Effect.succeed(Viewer.everyone()),
+    onSome: (name) =>
+      Effect.mapBoth(Schema.decode(Viewer.Tenant)(name), {
+        onSuccess: (valid) => Viewer.everyone(valid),
+        onFailure: ({ message }) => CommandError.make("refused", `--tenant: ${message}`)
+      })
   })
 
 const defined = <K extends string>(

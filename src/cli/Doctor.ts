@@ -5,8 +5,8 @@
  * ```text
  * check        problems                                                 repair by `doctor --repair`
  * files        a vault's file is damaged, partly readable or no record  a damaged file is restored from its last good revision
- * index        a search for the summary of a record does not find it    the index of a database is rebuilt
  *              a file changed without a new modification time           none: for a person
+ * index        a search for the summary of a record does not find it    the index of a database is rebuilt
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
  * duplicates   records of one scope and kind that say the same          none: for a person
@@ -76,6 +76,8 @@ export interface Options {
   readonly checks?: ReadonlyArray<Check> | undefined
   /** Name of the embedding model with which `doctor --repair` can compute vectors. Default: none. */
   readonly model?: string | undefined
+  /** Whether `doctor --repair` can rebuild the index of the store. Default false. */
+  readonly canReindex?: boolean | undefined
   /** Called with the number of rows read so far. */
   readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined
 }
@@ -88,9 +90,7 @@ export const examine = (options: Options): Io<Report> =>
     const { store } = options
     const wanted = new Set(options.checks ?? Check.literals)
     const findings: Array<Finding> = []
-    if (wanted.has("files") || wanted.has("index")) {
-      findings.push(...(yield* filesOf(options.vault)).filter(({ check }) => wanted.has(check)))
-    }
+    if (wanted.has("files")) findings.push(...(yield* filesOf(options.vault)))
     let rows = 0
     for (const tenant of yield* Rows.tenantsOf(store, options.tenants)) {
       const read = yield* readAll(options, tenant, rows)
@@ -101,7 +101,7 @@ export const examine = (options: Options): Io<Report> =>
         ["links", linksOf(store, tenant, read)],
         ["duplicates", Effect.sync(() => duplicatesOf(tenant, read))],
         ["vectors", vectorsOf(options, tenant)],
-        ["index", indexOf(store, tenant, read)],
+        ["index", indexOf(options, tenant, read)],
         ["extractions", extractionsOf(store, tenant)]
       ]
       for (const [check, find] of checks) {
@@ -123,7 +123,7 @@ const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>>
     onSome: ({ verify }) =>
       Effect.map(verify, (found) =>
         found.map(({ id, kind, message, path }): Finding => ({
-          check: kind === "drifted" ? "index" : "files",
+          check: "files",
           message: `${kind}: ${message}`,
           isMendable: kind === "damaged",
           path,
@@ -248,7 +248,11 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
 /** The sample of a tenant has `sampled` to `2 * sampled` records. A tenant with fewer searchable records has a smaller sample. */
 const sampled = 100
 
-const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyArray<Finding>> => {
+const indexOf = (
+  { canReindex = false, store }: Options,
+  tenant: string,
+  { sample }: Read
+): Io<ReadonlyArray<Finding>> => {
   const viewer = Viewer.everyone(tenant)
   return Effect.map(
     Effect.forEach(sample, ([id, summary]) =>
@@ -256,7 +260,7 @@ const indexOf = (store: Service, tenant: string, { sample }: Read): Io<ReadonlyA
         store.whyNot(viewer, id, { text: summary, ids: [id] }),
         (reason): ReadonlyArray<Finding> =>
           Option.contains(reason, "no_match")
-            ? [{ check: "index", message: "its own words do not find it", isMendable: true, tenant, id }]
+            ? [{ check: "index", message: "its own words do not find it", isMendable: canReindex, tenant, id }]
             : []
       )),
     (all) => all.flat()

@@ -70,24 +70,20 @@ export const purge = (
 export const Scan = Schema.Struct({
   /** Number of rows of the tenant that were read. */
   rows: Schema.Number,
-  /**
-   * Number that is 0 only if nothing of the person is left. It is no exact count: a row that is left may count several times, and all
-   * revisions of an erased record together count once.
-   */
+  /** Number of ids of which a row or a revision is left. It is 0 only if nothing of the person is left. */
   remaining: Schema.Number
 })
 
 /** Verifies that nothing of a person is left. Every row of the tenant is read. Each erased id and its revisions are looked up. */
 export const scan = (store: Service, person: Person, erased: ReadonlyArray<MemoryId>): Io<typeof Scan.Type> =>
   Effect.gen(function*() {
-    const { ids } = yield* find(store, person)
+    const left = new Set((yield* find(store, person)).ids)
     const rows = yield* Rows.count(store, [person.tenant])
     const { reader } = yield* sideOf(store)
-    let left = 0
     for (let at = 0; at < erased.length; at += batch) {
       const some = erased.slice(at, at + batch)
-      left += (yield* reader.read(person.tenant, some)).filter(Option.isSome).length
-      for (const id of some) left += (yield* reader.revisions(person.tenant, id, 1)).length
+      for (const row of yield* reader.read(person.tenant, some)) if (Option.isSome(row)) left.add(row.value.record.id)
+      for (const id of some) if ((yield* reader.revisions(person.tenant, id, 1)).length > 0) left.add(id)
     }
-    return { rows, remaining: ids.length + left }
+    return { rows, remaining: left.size }
   })

@@ -9,7 +9,7 @@ export const options = {
   kind: valued(Options.text("kind"), "KIND", "only records of this kind; may be given several times").pipe(
     Options.repeated
   ),
-  tag: valued(Options.text("tag"), "TAG", "only records with this tag; several: with all of them").pipe(
+  tag: valued(Options.text("tag"), "TAG", "only records with this tag; several: with at least one of them").pipe(
     Options.repeated
   ),
   limit: valued(Options.integer("limit"), "N", "most records; default 20").pipe(Options.withDefault(20))

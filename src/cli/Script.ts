@@ -1,7 +1,7 @@
 /**
  * Makes completion scripts for bash, zsh and fish. The scripts complete names of commands and options, values of options, and paths of
- * files. The script for fish completes paths only as values of options. All names are in the scripts, so a completion does not start
- * `effect-memory`.
+ * files. The script for fish completes paths only as values of options and as arguments of the commands that take a path. All names are in
+ * the scripts, so a completion does not start `effect-memory`.
  */
 import { type Command, sharedOptions } from "./Command.ts"
 import { type Flag, flagsOf } from "./Help.ts"
@@ -48,6 +48,8 @@ const wordsOf = (flags: ReadonlyArray<Flag>): string => flags.flatMap(({ names }
 const withValue = (): string =>
   shared().filter(({ value }) => value !== undefined).flatMap(({ names }) => names).join("|")
 const argumentsOf: Readonly<Record<string, ReadonlyArray<string>>> = { completions: ["bash", "zsh", "fish"] }
+/** The commands whose argument is a path. */
+const withPath: ReadonlySet<string> = new Set(["import", "export", "instructions"])
 
 const bash = (all: ReadonlyArray<Described>): string =>
   `# completion of effect-memory for bash
@@ -150,7 +152,10 @@ const fish = (all: ReadonlyArray<Described>): string => {
       ...flags.map((flag) => line(`__fish_seen_subcommand_from ${name}`, flag)),
       ...(argumentsOf[name] ?? []).map((word) =>
         `complete -c effect-memory -n ${quoted(`__fish_seen_subcommand_from ${name}`)} -a ${word}`
-      )
+      ),
+      ...(withPath.has(name)
+        ? [`complete -c effect-memory -n ${quoted(`__fish_seen_subcommand_from ${name}`)} -F`]
+        : [])
     ]),
     ""
   ].join("\n")

@@ -130,6 +130,9 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
   ...(schema !== undefined && { schema })
 })
 
+/** Whether `reindex` can rebuild the index of the store. Only a database stores an index that can be rebuilt. */
+export const canReindex = ({ _tag }: StoreAddress): boolean => _tag === "Sqlite" || _tag === "Postgres"
+
 /** Rebuilds the index of a database, which must not be open. Returns false if the store is no database, and otherwise true. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {
@@ -144,12 +147,13 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
   })
 
 /**
- * Fails if the file or folder is missing, unless `create` is set or the path is `:memory:`. So a command that only reads does not create
- * the file or folder of a store. It may create a store in a folder that exists, or tables in a PostgreSQL database.
+ * Fails if the file or folder is missing, unless `create` is set, or the store is in SQLite and its path is `:memory:`. So a command that
+ * only reads does not create the file or folder of a store. It may create a store in a folder that exists, or tables in a PostgreSQL
+ * database.
  */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {
-    if (create || path === ":memory:") return
+    if (create || (address._tag === "Sqlite" && path === ":memory:")) return
     const fs = yield* FileSystem.FileSystem
     if (yield* Effect.orElseSucceed(fs.exists(path), () => false)) return
     return yield* CommandError.make(

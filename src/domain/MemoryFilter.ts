@@ -288,7 +288,7 @@ export type Absence = typeof Absence.Type
 export const absences: Readonly<Record<Absence, string>> = {
   absent: "there is no such record, or this viewer does not see it",
   expired: "it has expired",
-  not_valid_then: "it is not valid now",
+  not_valid_then: "it is not valid at the time asked about",
   scope: "it is in another scope",
   kind: "it is of another kind",
   tags: "it lacks a tag",

@@ -229,7 +229,7 @@ export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
   const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the first 512 units may be mostly white space
-  if (text.length <= 200) return text
+  if (text.length <= 200 && !/\S/.test(start.slice(4_096))) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
   return (word > 100 ? cut.slice(0, word) : cut.replace(/[\uD800-\uDBFF]$/, "")) + "…"

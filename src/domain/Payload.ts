@@ -26,12 +26,13 @@ export interface JsonObject {
   readonly [key: string]: Json
 }
 
-/** Greatest depth of nested JSON that is accepted. */
+/** Greatest number of objects and arrays that a value may be nested in. */
 export const maxDepth = 64
 
 /**
  * Schema of JSON that can be written to a file and read back unchanged. Refuses `undefined`, functions, objects of a class such as Date,
- * numbers that are not finite, lone surrogates, and the key `__proto__`. Refuses JSON more than 64 levels deep.
+ * sparse arrays, numbers that are not finite, lone surrogates, and the key `__proto__`. Refuses a value that is nested in more than 64
+ * objects and arrays.
  */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
@@ -349,7 +350,10 @@ const isJson = (u: unknown, depth: number): u is Json => {
   if (typeof u === "string") return u.isWellFormed()
   if (typeof u === "number") return Number.isFinite(u)
   if (typeof u === "boolean" || u === null) return true
-  if (Array.isArray(u)) return u.every((item) => isJson(item, depth - 1))
+  if (Array.isArray(u)) {
+    for (let n = 0; n < u.length; n++) if (!isJson(u[n], depth - 1)) return false // `every` would skip holes in a sparse array
+    return true
+  }
   return isObject(u) &&
     Object.keys(u).every((key) => key !== "__proto__" && key.isWellFormed() && isJson(u[key], depth - 1))
 }

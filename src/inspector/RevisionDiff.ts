@@ -29,7 +29,7 @@ export interface Difference extends Schema.Schema.Type<typeof Difference> {}
  * Fields that a difference does not list. Some of these fields never change, others change in every revision. The lines of `body` are
  * compared instead.
  */
-const aside = new Set(["id", "scope", "body", "revision", "createdAt", "updatedAt"])
+const aside = new Set(["id", "body", "revision", "createdAt", "updatedAt"])
 
 /** Returns the difference between an earlier and a later revision. Cost: see `linesOf`. */
 export const between = (before: MemoryRecord, after: MemoryRecord): Difference => {

@@ -164,7 +164,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     embedding === undefined
       ? Effect.succeed(new Map<MemoryId, number>())
       : Effect.map(
-        store.search(viewer, { ...filter, embedding, mode: "vector", limit: 1_000 }),
+        store.search(viewer, { ...filter, embedding, mode: "vector", fold: false, limit: 1_000 }),
         ({ hits }) => new Map(hits.map(({ record, score }) => [record.id, score]))
       )
 

@@ -164,6 +164,9 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
  * Provides episodes over an adapter, which stores the episodes. An operation fails with `unsupported` if the adapter lacks the method for
  * it. `beforeTurn` skips queries for which there is no method. `afterTurn` does not fail: it adds the error to `failures`. The adapter's
  * results are filtered again, by query (except by `minScore`) and viewer. Numbers out of range in the results are clamped.
+ *
+ * An episode's record id is the adapter's id if that is a ULID; otherwise it is derived from the adapter's id and the viewer. For an id
+ * that the adapter's `getByIds` does not find, `getByIds` asks the adapter's `recall` for 1,000 episodes of the viewer, and looks there.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))

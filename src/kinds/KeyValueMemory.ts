@@ -224,16 +224,17 @@ export const copyBackend = (
   viewer: Viewer.Any,
   backend: Pick<MemoryBackend, "entries">
 ): Effect.Effect<number, MemoryError.MemoryError> =>
-  Stream.fromAsyncIterable(
-    backend.entries<unknown>(),
-    (cause) => MemoryError.make("io", { op: "copyBackend", message: "the backend does not tell its entries", cause })
-  ).pipe(
+  Effect.try({ try: () => Stream.fromAsyncIterable(backend.entries<unknown>(), unreadable), catch: unreadable }).pipe(
+    Stream.unwrap,
     Stream.map(([key, value]): Entry => ({ key, value })),
     Stream.runCollect,
     Effect.map((entries) => Array.from(entries)),
     Effect.tap((entries) => memory.batchWrite(viewer, entries)),
     Effect.map(({ length }) => length)
   )
+
+const unreadable = (cause: unknown) =>
+  MemoryError.make("io", { op: "copyBackend", message: "the backend does not tell its entries", cause })
 
 /** One namespace of a store. */
 interface Namespace {

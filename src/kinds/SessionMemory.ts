@@ -5,6 +5,9 @@
  * A learning is stored as soon as it is recorded. Its `MemoryScope` has the ids of the viewer and of the session. A viewer with reach
  * `exact` sees only sessions that were started with the same ids, running or ended. If such a viewer has a session id, only that session is
  * visible. If such a viewer has no ids, no session is visible.
+ *
+ * A session keeps a number of its last learnings of each type. If a program also provides `Retention`, the cap of the kind `learning` applies,
+ * too: 100 learnings of one session, of all types together. To keep more, register the kind with a higher cap (`MemoryKind.layer`).
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -96,7 +99,10 @@ export interface Service {
 /** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Largest number of learnings of one session, by type. A session forgets its oldest learnings beyond this number. */
+/**
+ * Largest number of learnings of one session, by type. A session forgets its oldest learnings beyond this number. `Retention` keeps fewer:
+ * the cap of the kind `learning` is 100 for all types of one session together.
+ */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))

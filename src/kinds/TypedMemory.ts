@@ -64,7 +64,10 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     query: WithoutKinds<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
-  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if its revision is not `ifRevision`. */
+  /**
+   * Changes a record. Fails with `not_found` if the record is absent, and with `conflict` if its revision is not `ifRevision`. If the stored
+   * `data` cannot be decoded, a patch without `data` fails with `corrupt` and changes nothing.
+   */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -215,7 +218,14 @@ export const make = <N extends string, A>(
               Effect.map(decode("search", record), (typed): Found<A> => ({ ...typed, score }))))
         ),
       update: (viewer, id, patch, options) =>
-        span("update", Effect.zipRight(require("update", viewer, id), update("update", viewer, id, patch, options))),
+        span(
+          "update",
+          Effect.gen(function*() {
+            const record = yield* require("update", viewer, id)
+            if (patch.data === undefined) yield* decode("update", record) // fails before the write, not after it
+            return yield* update("update", viewer, id, patch, options)
+          })
+        ),
       modify: (viewer, id, f) =>
         span(
           "modify",

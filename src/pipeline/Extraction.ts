@@ -326,23 +326,27 @@ const maxChanges = 128
 
 /**
  * Limits the decisions of a run, taken in order. Keeps at most `additions` decisions that add a record, and the changes of at most 128
- * records. `leftOut` counts the other decisions. An ADD adds a record. So does a second UPDATE of a record, since its text becomes a new
- * record. NOOPs are always kept, and so are further DELETEs of a changed record.
+ * records. `leftOut` counts the other decisions. An ADD adds a record. So does a second UPDATE of a record, and an UPDATE of a record with
+ * `data`, since the text becomes a new record. NOOPs are always kept, and so are further DELETEs of a changed record.
+ * The pipeline limits the decisions twice: before `attribute`, and after it, since `attribute` adds facts.
  *
  * @internal
  */
 export const firstDecisions = <D extends { readonly event: string; readonly id?: string | undefined }>(
   all: ReadonlyArray<D>,
-  additions: number
+  additions: number,
+  existing: ReadonlyArray<{ readonly data: JsonObject }>
 ): { readonly kept: ReadonlyArray<D>; readonly leftOut: number } => {
   let added = 0
   const changed = new Set<string | undefined>()
   const kept = all.filter(({ event, id }) => {
     if (event === "NOOP") return true
-    if (event === "ADD" || (event === "UPDATE" && changed.has(id))) return ++added <= additions
-    if (changed.has(id)) return true
-    if (changed.size >= maxChanges) return false
-    changed.add(id)
+    const changes = event !== "ADD" && !changed.has(id)
+    const adds = event === "ADD" ||
+      (event === "UPDATE" && (!changes || Object.keys(existing[Number(id)]?.data ?? {}).length > 0))
+    if ((adds && added === additions) || (changes && changed.size === maxChanges)) return false
+    if (adds) added++
+    if (changes) changed.add(id)
     return true
   })
   return { kept, leftOut: all.length - kept.length }

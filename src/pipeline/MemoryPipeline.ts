@@ -75,7 +75,7 @@ export interface Options extends MemoryStore.Provenance {
   readonly session?: string | undefined
   /**
    * Sequence number of the first message within its session, or a list with one number per message. If it is given, a run with
-   * `infer: false` skips messages whose numbers are already stored.
+   * `infer: false` skips messages whose numbers are already stored, and fails with `invalid_draft` if two messages have the same number.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
   /**
@@ -107,7 +107,10 @@ export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 export const LeftOut = Schema.Struct({
   /** Number of facts left out, because there were more than `maxFacts` or their total length exceeded 262,144 characters. */
   facts: Schema.NonNegativeInt,
-  /** Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. */
+  /**
+   * Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. Includes facts left
+   * out for which the model had only deleted a memory.
+   */
   decisions: Schema.NonNegativeInt,
   /** Number of UTF-16 units of the conversation that did not fit into the prompt. */
   characters: Schema.NonNegativeInt

@@ -45,15 +45,6 @@ export interface Fact {
   readonly sequence: number | undefined
   /** Length of the text in terms. */
   readonly length: number
-  /**
-   * Whether the text is a question. The fields `isQuestion`, `isFirstPerson` and `namesTime` are computed when the row of the record is
-   * written. Rows that older versions wrote lack these fields.
-   */
-  readonly isQuestion?: boolean | undefined
-  /** Whether the text is in the first person. */
-  readonly isFirstPerson?: boolean | undefined
-  /** Whether the text names a time. */
-  readonly namesTime?: boolean | undefined
   /** The value of `data.emotion`, not decoded. */
   readonly emotion: unknown
   /** The record itself, if the source has it in RAM. */

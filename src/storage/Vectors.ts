@@ -81,9 +81,11 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Vector
   models: (tenant) => Effect.sync(() => all.of(tenant).models),
   follow: () => Effect.void,
   append: (tenant, model, vectors) =>
-    Effect.sync(() => {
+    Effect.suspend(() => {
       const embeddings = all.of(tenant)
-      for (const [hash, vector] of vectors) embeddings.set(model, hash, vector)
+      return Effect.map(fit(embeddings, model, vectors), () => {
+        for (const [hash, vector] of vectors) embeddings.set(model, hash, vector)
+      })
     }),
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })

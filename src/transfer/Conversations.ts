@@ -55,20 +55,27 @@ export const decodeChatGpt: Decoder = (text) =>
         }
         const stored = node.right.message
         const content = stored ? contentOf(stored) : ""
-        if (stored && content.trim() !== "" && isRole(stored.author.role)) {
-          messages.push(message(stored.author.role, content, {
-            at: timeOf(stored.create_time),
-            id: stored.id ?? undefined,
-            tool: stored.author.role === "tool"
-          }))
+        if (stored && content.trim() !== "") {
+          const { role } = stored.author
+          if (isRole(role)) {
+            messages.push(message(role, content, {
+              at: timeOf(stored.create_time),
+              id: stored.id ?? undefined,
+              tool: role === "tool"
+            }))
+          } else left.push(skip("a message with an unknown role", place))
         }
         const lost = stored?.content?.parts?.filter((part) => typeof part !== "string").length ?? 0
         for (let part = 0; part < lost; part++) left.push(skip("a part of a message that is no text", place))
         at = node.right.parent
       }
       for (const [key, node] of nodes) {
-        const other = passed.has(key) ? undefined : Either.getOrUndefined(readNode(node))?.message
-        if (other && contentOf(other).trim() !== "") left.push(skip("a message of another branch", place))
+        if (passed.has(key)) continue
+        const other = readNode(node)
+        if (Either.isLeft(other)) left.push(skip("a message that cannot be read", place))
+        else if (other.right.message && contentOf(other.right.message).trim() !== "") {
+          left.push(skip("a message of another branch", place))
+        }
       }
       return [...thread(`chatgpt:${conversation_id ?? id ?? place}`, place, messages.reverse()), ...left]
     })

@@ -80,13 +80,15 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly kind: string
   readonly body: string
   readonly id?: MemoryId.MemoryId | undefined
+  /** Place in the file, for reports. Default: `reference`, which must then not quote the contents of the file. */
+  readonly place?: string | undefined
   /** Reasons why parts of the other system's record are not imported. */
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
 /** Makes an item for a record. `id` defaults to an id derived from `system` and `reference`. Invalid tags and summaries are left out. */
 export const record = (
-  { id, lost: others = [], reference, scope, summary, system, tags = [], ...fields }: Fields,
+  { id, lost: others = [], place, reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context
 ): Item => {
   const all = Array.from(new Set(tags))
@@ -95,7 +97,7 @@ export const record = (
   const title = summary?.replace(/\s+/g, " ").trim()
   return {
     _tag: "Draft",
-    place: reference,
+    place: place ?? reference,
     draft: {
       ...Payload.definedFields(fields),
       kind: fields.kind,
@@ -186,12 +188,21 @@ export const apply = Effect.fn("Foreign.apply")(
       Effect.gen(function*() {
         if (drafts.length === 0) return
         const outcome = yield* Effect.either(
-          store.put(Viewer.system(tenant), drafts.map(({ draft }) => draft), { origin: "import", trust: 2 })
+          store.apply(
+            Viewer.system(tenant),
+            drafts.map(({ draft }) => ({ _tag: "Put", draft, ifRevision: 0 })),
+            { origin: "import", trust: 2 }
+          )
         )
         if (Either.isRight(outcome)) report.created += drafts.length
         else if (!refusals.has(outcome.left.reason)) return yield* outcome.left
         else if (drafts.length > 1) yield* Effect.forEach(drafts, (draft) => put([draft]), { discard: true })
-        else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, drafts[0]!.place) // `drafts` has one element here
+        else {
+          const { draft, place } = drafts[0]! // `drafts` has one element here
+          // another writer may have created the record after `putNew` looked for it
+          if (outcome.left.reason === "conflict" && (yield* readRows(side, tenant, [draft.id])).size > 0) report.present++
+          else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, place)
+        }
       })
 
     const putNew = (drafts: ReadonlyArray<DraftItem>) =>

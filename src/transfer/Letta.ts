@@ -107,7 +107,7 @@ const ofAgent = (
   const blocks = [...agent.core_memory ?? [], ...agent.memory_blocks ?? []].map((block) => readBlock(block))
   const passages = [...agent.archival_memory ?? [], ...agent.passages ?? []]
   const decoded = (agent.messages ?? []).map((message) => decodeMessage(message))
-  const messages = decoded.flatMap((one) => Option.toArray(toMessage(one)))
+  const messages = decoded.flatMap((one) => Option.toArray(Either.getRight(Either.flatMap(one, toMessage))))
   return [
     ...[...blocks, ...shared.map((block) => Either.right(block))].map((block, n) => {
       const at = `${place}, block ${n + 1}`
@@ -128,6 +128,7 @@ const ofPassage = (value: unknown, agent: string, place: string, context: Contex
     : record({
       system,
       reference: id ?? `${agent}/passage/${text}`,
+      place,
       kind: "semantic",
       body: text.toWellFormed(),
       tags: tags ?? [],
@@ -148,6 +149,7 @@ const ofBlock = (
     : record({
       system,
       reference: id ?? `${agent}/block/${label}`,
+      place,
       kind: "note",
       summary: label.slice(0, 200),
       body: value.toWellFormed(),
@@ -167,19 +169,20 @@ type Read = ReturnType<typeof decodeMessage>
 /** Returns the reasons why parts of a message cannot be imported. The list is empty if the whole message can be imported. */
 const lostOf = (decoded: Read): ReadonlyArray<string> => {
   if (Either.isLeft(decoded)) return ["a message that cannot be read"]
-  if (Option.isNone(toMessage(decoded))) return ["a message without text"]
+  const said = toMessage(decoded.right)
+  if (Either.isLeft(said)) return [said.left]
   const { content, tool_calls } = decoded.right
   const parts = typeof content === "string" ? [] : content ?? []
   const lost = parts.filter(({ text }) => typeof text !== "string").length + (tool_calls?.length ?? 0)
   return Array.from({ length: lost }, () => "a part of a message that is no text")
 }
 
-const toMessage = (decoded: Read): Option.Option<Message> => {
-  if (Either.isLeft(decoded)) return Option.none()
-  const { content, created_at, id, role, text } = decoded.right
+/** Converts a message. The error is the reason why the message cannot be imported. */
+const toMessage = ({ content, created_at, id, role, text }: typeof Said.Type): Either.Either<Message, string> => {
   const known = roles.get(role)
   const all = typeof content === "string" ? content : content?.map(({ text }) => text ?? "").join("\n") ?? text ?? ""
-  return known === undefined || all.trim() === ""
-    ? Option.none()
-    : Option.some(message(known, all, { at: timeOf(created_at), id: id ?? undefined, tool: known === "tool" }))
+  if (all.trim() === "") return Either.left("a message without text")
+  return known === undefined
+    ? Either.left("a message with an unknown role")
+    : Either.right(message(known, all, { at: timeOf(created_at), id: id ?? undefined, tool: known === "tool" }))
 }

@@ -23,6 +23,7 @@ import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { sanitize } from "../domain/Message.ts"
+import { check } from "../domain/Validation.ts"
 import * as ThreadReads from "../harness/Threads/ThreadReads.ts"
 import * as ThreadRows from "../harness/Threads/ThreadRows.ts"
 import * as ThreadWrites from "../harness/Threads/ThreadWrites.ts"
@@ -63,6 +64,8 @@ export interface ReadOptions {
   /** Called after each batch with the counts so far. `read` waits until the returned effect has ended. */
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
+
+const Checked = Schema.Struct({ batch: Schema.optional(Schema.Int.pipe(Schema.between(1, 1_000))) })
 
 /** The outcome of `read`. */
 export interface ReadReport extends Counts {
@@ -111,7 +114,7 @@ const mostText = 4_000_000
 /**
  * Imports a file that `write` made. Meant for the store's operator: viewers, policies and the schemas of kinds are not checked. Fails with
  * `unsupported` before the first write in three cases: the first line has no known format and version; the store is read-only or does not
- * expose its rows; the store redacts its writes and `unredacted` is not set.
+ * expose its rows; the store redacts its writes and `unredacted` is not set. Fails with `invalid_draft` if `batch` is out of range.
  */
 export const read = Effect.fn("MemoryJsonl.read")(
   function*<E, R>(
@@ -119,6 +122,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
     bytes: Stream.Stream<Uint8Array, E, R>,
     options: ReadOptions = {}
   ): Effect.fn.Return<ReadReport, MemoryError.MemoryError | E, R> {
+    const { batch: size = 100 } = yield* check("import", Checked, { batch: options.batch })
     const job: Job = {
       store,
       options,
@@ -146,7 +150,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
         initial: [] as ReadonlyArray<Entry>, // the cast is needed: an empty array would have the element type `never`
         maxCost: mostText,
         cost: (_, entry: Entry) =>
-          Math.max(Math.ceil(mostText / (options.batch ?? 100)), entry._tag === "End" ? 0 : entry.size),
+          Math.max(Math.ceil(mostText / size), entry._tag === "End" ? 0 : entry.size),
         body: (all, entry) => [...all, entry]
       })),
       Stream.filter(({ length }) => length > 0),

@@ -34,7 +34,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 /**
  * Decodes the memory of Claude Code: `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`. Skips `MEMORY.md`, which only lists
  * the other files. The kind of a record is the `type` in the file's frontmatter: `user`, `feedback`, `project` or `reference` (default).
- * Files in `memory` give the same records whether `memory` or its parent is read.
+ * Name and description become the summary. All other fields become metadata, and so does any other `type`. Files in `memory` give the same
+ * records whether `memory` or its parent is read.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {
@@ -45,7 +46,7 @@ export const decodeClaudeCode: FolderDecoder = (files, context) =>
     if (!isInstructions && !/(?:^|\/)memory\/[^]*\.md$/.test(file.path)) return [skip("no file of memory", file.path)]
     const { body, fields } = read(file)
     if (body.trim() === "") return [skip("an empty file", file.path)]
-    const { description, name, type, ...metadata } = fields
+    const { description, name, type } = fields
     const title = typeof name === "string" ? name : nameOf(file.path)
     return [record({
       system: "claude-code",
@@ -54,11 +55,15 @@ export const decodeClaudeCode: FolderDecoder = (files, context) =>
       summary: (typeof description === "string" ? `${title}: ${description}` : title).slice(0, 200),
       body,
       tags: isInstructions ? ["CLAUDE.md"] : [],
-      metadata
+      metadata: Object.fromEntries(Object.entries(fields).filter(([key, value]) => !isUsed(key, value)))
     }, context)]
   })
 
 const kinds: ReadonlySet<string> = new Set(["user", "feedback", "project", "reference"])
+
+/** Whether a field of the frontmatter is in the kind or the summary of its record. */
+const isUsed = (key: string, value: unknown): boolean =>
+  typeof value === "string" && (key === "name" || key === "description" || (key === "type" && kinds.has(value)))
 
 const nameOf = (path: string): string => path.replace(/^.*\//s, "").replace(/\.md$/i, "").slice(0, 200)
 

@@ -16,7 +16,7 @@ const Memory = Layer.mergeAll(MemoryService.layer(), BeliefMemory.layer, Episodi
 const label = "counterfactual: what might have been, not what was"
 
 describe("a counterfactual, a record of what might have been,", () => {
-  it.effect("is marked as a counterfactual in prompts, in the memory index and in the results of tools", () =>
+  it.effect("is never shown without its mark in the context of a turn, in the memory index or in the results of tools", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const beliefs = yield* BeliefMemory.BeliefMemory

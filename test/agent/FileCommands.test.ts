@@ -1,4 +1,4 @@
-/** The commands of Anthropic's memory tool over several stores, and laws of edits that quote the text in the form shown to the model. */
+/** The commands of Anthropic's memory tool over several stores, and laws of the edits that a model makes to the text that it is shown. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -16,7 +16,7 @@ const spec = { writesPerTurn: 0 }
 const used = ["memory", "markdown", "sqlite"] as const
 const layerOf = (name: typeof used[number]) => MemoryService.layer(spec).pipe(Layer.provide(stores[name]))
 
-/** Returns a function that calls the viewer's tool; it returns the text or, of a failure, reason and message. */
+/** Makes a function that calls the viewer's tool. The function returns the text of the result, or the reason and message of the failure. */
 const caller = (viewer: Viewer.Viewer) =>
   Effect.map(MemoryFileCommands.make(viewer), ([tool]) => (input: object) =>
     Effect.match(tool!.call(input), {
@@ -116,7 +116,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("an invalid command fails with the error that Anthropic documents, and changes nothing", () =>
+  it.live("an invalid command fails, in most cases with the text that Anthropic documents, and leaves the file unchanged", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       const path = "/memories/a.txt"
@@ -138,6 +138,10 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
         [
           { command: "str_replace", path, old_str: "x", new_str: "z" },
           "conflict: No replacement was performed. Multiple occurrences of old_str `x` in lines: 1, 3. Please ensure it is unique"
+        ],
+        [
+          { command: "insert", path: none, insert_line: 0, insert_text: "z" },
+          `not_found: Error: The path ${none} does not exist`
         ],
         [
           { command: "insert", path, insert_line: 4, insert_text: "z" },

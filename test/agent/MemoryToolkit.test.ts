@@ -320,7 +320,7 @@ describe("MemoryToolkit.layerInjected", () => {
 
   const shared = MemoryToolkit.layerInjected
 
-  it.effect("concurrent calls of many users can share one layer, and each call gets the memory of its own viewer", () =>
+  it.effect("twenty concurrent calls of two users can share one layer, and each call gets the memory of its own viewer", () =>
     injected(scripted(...Array.from({ length: 20 }, () => [text("a")])), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)

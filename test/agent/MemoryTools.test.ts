@@ -93,7 +93,7 @@ describe("MemoryTools.make", () => {
 
 describe("the tool `forget`", () => {
   law(
-    "`forget` removes a visible record; for any other id, the answer is that there is no such memory",
+    "`forget` removes a visible record; for an invisible, removed or unknown record, the answer is that there is no such memory",
     (call, store) =>
       Effect.gen(function*() {
         const id = idOf((yield* call("remember", tea)).data)
@@ -156,7 +156,7 @@ describe("MemoryTools", () => {
       )
     )))
 
-  it.effect("each successful call of a tool publishes one event with the call's viewer", () =>
+  it.effect("a write, a search and a removal by a tool publish one event each, with the call's viewer", () =>
     Effect.gen(function*() {
       const call = yield* toolsOf(pilot)
       const { events } = yield* MemoryService.MemoryService

@@ -1,4 +1,7 @@
-/** The claim of docs/recipes.md about adding memory to an agent; `test/built/fences.test.ts` runs its programs. */
+/**
+ * Compares the first two programs of docs/recipes.md, an agent without memory and the same agent with memory. `test/built/fences.test.ts`
+ * runs both programs.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

@@ -95,7 +95,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* waiting, [])
     }).pipe(within()))
 
-  it.effect("`memory_update` leaves nothing of a record's old text, not even in the summary", () =>
+  it.effect("`memory_update` makes a new revision that has nothing of the record's old text, not even in the summary", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const store = yield* MemoryStore.MemoryStore
@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a record appended in a session can be deleted outside of that session, but only by a viewer of reach `within`", () =>
+  it.effect("a record of a session can be deleted outside of it by a viewer of reach `within`, but not by one of reach `exact`", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

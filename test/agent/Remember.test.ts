@@ -73,7 +73,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` with an invalid argument fails with `invalid_draft` and writes nothing",
+    "`remember` with an invalid kind, text, tag or scope name, or an undeclared argument, fails with `invalid_draft` and writes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const bad = [
@@ -184,7 +184,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` allows one write per turn by default; failed writes and writes of other runs do not count",
+    "`remember` allows one write per turn by default; calls with invalid arguments and writes of other runs do not count",
     (call) =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService

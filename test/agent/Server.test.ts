@@ -29,7 +29,7 @@ const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirector
 /** Returns the last message of a prompt, without the injected memory. */
 const prompted = (input: ReadonlyArray<Item>) => said(input.at(-1)!).split("\n\n<memory>")[0]!
 
-/** A model that remembers and recalls on command, and otherwise repeats the last message. */
+/** A model that remembers, recalls or hangs on command, and otherwise repeats all messages of the user. It repeats the result of a tool. */
 const model = (input: ReadonlyArray<Item>): Answer => {
   const last = input.at(-1)!
   if (last.type === "function_call_output") return { text: `done: ${said(last)}` }

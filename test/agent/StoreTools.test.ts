@@ -107,7 +107,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("an `add_memory` call that every store refuses does not count against the write limit", () =>
+  it.effect("an `add_memory` call that every store refuses with `invalid_draft` does not count against the write limit", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       for (let n = 0; n < 3; n++) {
@@ -184,7 +184,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       }
     }))))
 
-  it.effect("a store with deduplication stores equal entries once, and similar but different entries separately", () =>
+  it.effect("`add_memory` stores equal entries once, even in two calls, and similar but different entries separately", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const alike = "Ada told me, on a long walk by the river in May, that she "

@@ -97,7 +97,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("a streamed answer is stored as far as it was read, even if the consumer stops early", () =>
+  it.scoped("the part of a streamed answer that was read is stored, even if the consumer stops early", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { model } = scripted([text("whole")], [text("chunk")])
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("no deleted message is sent to the model, and the prompt stays within the token budget", () =>
+  it.scoped("no deleted message is sent to the model, and the stored messages in a prompt stay within the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(

@@ -80,7 +80,7 @@ describe("the tool `search_thread`", () => {
       assert.include(`${nowhere.result}`, "nothing")
     }).pipe(Effect.provide(Handlers)))
 
-  it.effect("`search_thread` returns shortened messages in code fences, and plugins can deny the call", () =>
+  it.effect("`search_thread` returns messages in code fences, shortens long messages, and can be denied by plugins", () =>
     Effect.gen(function*() {
       const threads = yield* Threads.Threads
       yield* threads.append(ada, "monday", [

@@ -1,4 +1,7 @@
-/** The programs in `examples` as they are, against the published package. `c-test` and `e-own-store` are tests themselves. */
+/**
+ * Programs in `examples`, against the built package: `b-harness.ts` with a scripted model, the other programs as they are. `g-persona.ts`
+ * also runs in a variant that prints its memory block. `c-test` and `e-own-store` are tests themselves.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -11,7 +14,7 @@ const read = (folder: string) =>
     .map((entry) => entry.isFile() ? readFileSync(join(entry.parentPath, entry.name), "utf8") : "").join("\n")
 const source = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
-/** Returns the program with a scripted model that makes one tool call, `call` being the code that runs the tool. */
+/** Returns b-harness.ts with a scripted model that makes one tool call. `call` is the code that runs the tool. */
 const harness = (input: object, call = "tool.call(reply.input)") => {
   const [program, ...rest] = source("b-harness.ts").split("declare const model")
   assert.lengthOf(rest, 1, "the program declares a model once")
@@ -55,7 +58,7 @@ const problems = compile(path, {
 })
 
 describe("examples", () => {
-  it("all examples compile, and code that passes no viewer does not compile", () =>
+  it("the programs that this test lists compile, and code that passes no viewer does not compile", () =>
     assert.deepStrictEqual(problems, []))
 
   it("a-first.ts prints a record with its score, and prints the same when it is run again", async () => {

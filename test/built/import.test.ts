@@ -1,4 +1,4 @@
-/** An import of the package loads few of its files under Node, and nothing that only some programs use. */
+/** An import of the package under Node loads few files and few packages, and not the code of `MarkdownStore`, which is loaded later. */
 import { assert, describe, it } from "@effect/vitest"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,4 +1,4 @@
-/** `npm start` on instruction files made for this test, in a copy of the package. */
+/** The program of `npm start`, in a folder with copies of the package's instruction files, and on a tree made for one of the tests. */
 import { assert, describe, it } from "@effect/vitest"
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -72,7 +72,7 @@ describe("npm start", () => {
     assert.match(output, /there is no folder .*nowhere/)
   })
 
-  it("the run leaves each memory as a markdown file with frontmatter", () => {
+  it("the run leaves the first memory as a markdown file with frontmatter", () => {
     const [file] = readdirSync(join(place, ".memory/agents/pilot")).sort()
     assert.match(
       readFileSync(join(place, ".memory/agents/pilot", file!), "utf8"),

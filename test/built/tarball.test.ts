@@ -37,20 +37,20 @@ const headingsOf = (page: string) =>
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("the tarball has a .js and a .d.ts file for each module, and no unexpected files", () => {
+  it("the tarball has a .js and a .d.ts file for each module of the library, and no unexpected files", () => {
     const command = files.filter((file) => file.startsWith("dist/cli/")).toSorted()
     assert.deepStrictEqual(command, ["dist/cli/LICENSES.txt", "dist/cli/effect-memory.mjs"])
     const strays = files.filter((file) =>
       !/^(?:\.ci|assets\/(?:inspector|word-vectors)|bench|dist|docs|examples|src|test)\//.test(file)
     )
     assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
-    // the modules of the command and the inspector are bundled into single files
+    // the modules of the command and the inspector are bundled into dist/cli/effect-memory.mjs instead
     const modules = files.filter((file) => /^src\/(?!(?:cli|inspector)\/)/.test(file)).map((file) => file.slice(4, -3))
     for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])
     assert.deepStrictEqual(files.filter((file) => /(?:^|\/)(?:node_modules|\.(?!ci\/)[^/]*)\//.test(file)), [])
   })
 
-  it("the tarball has README.md and the pages of docs and bench", () => {
+  it("the tarball has README.md, pages of docs, and bench/README.md", () => {
     assert.includeMembers(pages, ["README.md", "docs/kinds.md", "docs/retrieval.md", "bench/README.md"])
   })
 

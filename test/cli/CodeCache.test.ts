@@ -1,4 +1,4 @@
-/** The cache of compiled code that the command keeps beside its bundle, one file for each command that has run. */
+/** The cache of compiled code that `effect-memory` keeps beside its bundle: one file per command. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -94,7 +94,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("the cache of a command that shows progress is used by the next run", () =>
+  it.scopedLive("the cache of `export`, a command that sets one more flag of V8, is used by the next run", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

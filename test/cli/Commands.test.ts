@@ -138,7 +138,7 @@ describe("the command effect-memory", () => {
       assert.include(yield* told(["recall", "file"], { cwd, env }), "in the file")
     }))
 
-  it.scopedLive("options can stand before the command's name, and an argument after `--` can begin with a dash", () =>
+  it.scopedLive("options that all commands share can stand before the command, and an argument after `--` can begin with a dash", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["--user", "ada", "--json", "remember", "--tag", "a", "--", "--no", "is a flag"], { cwd })
@@ -199,6 +199,39 @@ describe("the command effect-memory", () => {
         assert.strictEqual(yield* told(["help", name]), page)
         for (const line of page.split("\n")) assert.isAtMost(line.length, 110, line)
       }
+    }))
+
+  it.scopedLive("`--tag` given twice selects the records that have at least one of the tags, as its help says", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      for (const tag of ["red", "green", "blue"]) yield* told(["remember", `a ${tag} thing`, "--tag", tag], { cwd })
+      const tags = ["--tag", "red", "--tag", "green"]
+      const { items } = yield* answered(Listed, ["list", ...tags], { cwd })
+      assert.deepStrictEqual(items.map(({ body }) => body), ["a green thing", "a red thing"])
+      const { hits } = yield* answered(SearchResult, ["recall", "thing", ...tags], { cwd })
+      assert.lengthOf(hits, 2)
+      for (const name of ["list", "recall", "why"]) {
+        assert.match(yield* told([name, "--help"]), /several:\s+with\s+at\s+least\s+one\s+of\s+them/)
+      }
+    }))
+
+  it.scopedLive("the help page of `import` says that only a format of one file reads stdin, as the command does", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      assert.match(yield* told(["import", "--help"]), /- reads stdin,\s+if the format\s+is one of a single file/)
+      for (const format of ["vault", "obsidian", "claude-code"]) {
+        assert.notStrictEqual((yield* run(["import", "--format", format, "-"], { cwd, input: "" })).code, 0, format)
+      }
+      for (const format of ["mem0", "mcp"]) yield* told(["import", "--format", format, "-"], { cwd, input: "[]" })
+    }))
+
+  it.scopedLive("the help page of `completions` says that the script has to be made again after an update", () =>
+    Effect.gen(function*() {
+      const page = (yield* told(["completions", "--help"])).replace(/\s+/g, " ")
+      assert.include(
+        page,
+        "The script contains the names of all commands and options, so make it again after an update."
+      )
     }))
 
   it.scopedLive("`completions` prints the completion script of bash, zsh or fish as text, or as JSON with `--json`", () =>

@@ -67,6 +67,9 @@ describe("the zsh and fish completions of effect-memory", () => {
       )
       assert.include(fish, "-s y -l yes")
       assert.include(fish, "-l reach -xa 'exact within everyone'")
+      for (const name of ["import", "export", "instructions"]) {
+        assert.include(fish, `complete -c effect-memory -n '__fish_seen_subcommand_from ${name}' -F\n`)
+      }
       for (const line of fish.trimEnd().split("\n").slice(1)) assert.match(line, /^complete -c effect-memory /)
     }))
 })

@@ -9,6 +9,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import { Examined, Repaired, Verified } from "../../src/cli/commands/Care.ts"
 import { Remembered } from "../../src/cli/commands/Records.ts"
+import * as Doctor from "../../src/cli/Doctor.ts"
 import * as StoreAddress from "../../src/cli/StoreAddress.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
@@ -17,6 +18,7 @@ import * as Outbox from "../../src/harness/Outbox.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import * as EmbeddingSync from "../../src/storage/EmbeddingSync.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
 import { raw } from "../sqlite/File.ts"
@@ -123,7 +125,7 @@ describe("effect-memory doctor on a vault", () => {
     return { cwd, file, id, whole, store: ["--store", `vault:${path.join(cwd, ".memory")}`] }
   })
 
-  it.scopedLive("`doctor` reports a damaged file, and only `doctor --repair` restores the file", () =>
+  it.scopedLive("`doctor` reports a damaged file, and restores the file only with `--repair`", () =>
     Effect.gen(function*() {
       const { file, id, store, whole } = yield* damaged
       const dry = yield* sick(["doctor", ...store])
@@ -138,6 +140,40 @@ describe("effect-memory doctor on a vault", () => {
       assert.match(said, /mended: 1 file restored, 0 vectors made\nnothing is left\n$/)
       assert.include(fs.readFileSync(file, "utf8"), whole.trimEnd().split("\n").at(-1)!)
       assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
+    }))
+
+  it.scopedLive("`verify` reports files that changed while their sizes and times stayed the same, and exits with 7", () =>
+    Effect.gen(function*() {
+      const root = path.join(yield* folder, "memory")
+      const to = `vault:${root}`
+      const names = ["one", "two", "six", "ten", "all"]
+      const ids = yield* within(to, (store) =>
+        Effect.map(
+          store.put(ada, names.map((name) => note(`the number ${name}`))),
+          (put) => put.map(({ record }) => record.id)
+        ))
+      const fileOf = (id: string) => path.join(root, "users/ada", `${id}.md`)
+      const past = new Date("2024-01-01")
+      for (const id of ids) fs.utimesSync(fileOf(id), past, past)
+      // a purge saves the snapshot, which has the sizes and times of the files
+      yield* within(to, (store) =>
+        Effect.gen(function*() {
+          const [other] = yield* store.put(ada, [note("will be purged")])
+          yield* store.forget(ada, [other!.record.id], { purge: true })
+        }))
+      for (const id of ids) {
+        const text = fs.readFileSync(fileOf(id), "utf8")
+        fs.writeFileSync(fileOf(id), text.replaceAll("number", "letter"))
+        fs.utimesSync(fileOf(id), past, past)
+      }
+      // a scan reads a sample of the files in any case, so not all of the changed files are reported
+      const report = yield* sick(["verify", "--store", to])
+      assert.isAtLeast(report.counts.files, 1)
+      assert.lengthOf(report.findings, report.counts.files)
+      for (const { check, id, isMendable, message, path } of report.findings) {
+        assert.deepStrictEqual([check, isMendable, path], ["files", false, `users/ada/${id}.md`])
+        assert.strictEqual(message, "drifted: its bytes changed, and its size and time did not")
+      }
     }))
 
   it.scopedLive("the command `repair` lists damaged files, and `repair --write` restores them", () =>
@@ -167,6 +203,33 @@ describe("effect-memory doctor on a vault", () => {
       const yes = yield* onTerminal(["doctor", "--repair", ...store], { input: "y\r" })
       assert.deepStrictEqual([yes.code, fs.readFileSync(file, "utf8") === ""], [0, false])
     }))
+})
+
+describe("the index of a store", () => {
+  it.scopedLive("a record that a search does not find is reported as repairable only if the store's index can be rebuilt", () =>
+    Effect.gen(function*() {
+      const place = yield* folder
+      const addresses = [["memory:", false], [`vault:${place}/memory`, false], [
+        `sqlite:${place}/memory.db`,
+        true
+      ]] as const
+      // an analyzer that finds no words in a record makes an index in which no search finds the record
+      const analyzer = Layer.succeed(Analyzer.Analyzer, { ...Analyzer.make(), index: () => [] })
+      for (const [text, isMendable] of addresses) {
+        const address = yield* StoreAddress.parse(text)
+        const open = yield* Layer.build(StoreAddress.layer(address, { create: true }).pipe(Layer.provide(analyzer)))
+        const store = Context.get(open, MemoryStore)
+        const { vault } = Context.get(open, StoreAddress.OpenStore)
+        yield* store.put(ada, [note("Drinks tea.")])
+        const canReindex = StoreAddress.canReindex(address)
+        const { findings } = yield* Doctor.examine({ store, vault, canReindex })
+        assert.deepStrictEqual(
+          findings.map((finding) => [finding.check, finding.isMendable]),
+          [["index", isMendable]],
+          text
+        )
+      }
+    }).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None)))
 })
 
 describe("effect-memory doctor on a SQLite file", () => {

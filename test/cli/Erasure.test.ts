@@ -11,6 +11,7 @@ import { Examined } from "../../src/cli/commands/Care.ts"
 import { Erased } from "../../src/cli/commands/Forget.ts"
 import { Remembered } from "../../src/cli/commands/Records.ts"
 import { Stats } from "../../src/cli/commands/Stats.ts"
+import * as Erasure from "../../src/cli/Erasure.ts"
 import { Exported, Restored } from "../../src/cli/Formats.ts"
 import * as StoreAddress from "../../src/cli/StoreAddress.ts"
 import * as Message from "../../src/domain/Message.ts"
@@ -21,8 +22,8 @@ import * as Threads from "../../src/harness/Threads.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
-import { MemoryStore } from "../../src/storage/MemoryStore.ts"
-import { answered, bytesIn, folder, stores, told } from "./Running.ts"
+import { layerInMemory, MemoryStore } from "../../src/storage/MemoryStore.ts"
+import { answered, bytesIn, folder, run, stores, told } from "./Running.ts"
 
 /** A model that never answers. */
 const Silent = Layer.succeed(Completion.Completion, {
@@ -92,6 +93,44 @@ describe.each(stores)("effect-memory forget --user --purge on %s", (name, addres
       const again = yield* answered(Erased, ["forget", "--user", "ada", "--purge", "--yes", ...store])
       assert.deepStrictEqual(again.erased, { records: 0, tombstones: 0, internal: 0 })
     }))
+})
+
+describe.each(stores)("effect-memory forget --purge on %s", (_, address) => {
+  it.scopedLive("`forget --purge` reports a record in the trash as purged, unless the viewer does not see the record", () =>
+    Effect.gen(function*() {
+      const store = ["--store", yield* address]
+      const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada", ...store])
+      yield* told(["forget", id, "--user", "ada", ...store])
+      const purge = ["forget", id, "--purge", "--yes", ...store]
+      const bob = yield* run([...purge, "--user", "bob", "--json"])
+      assert.deepStrictEqual([bob.code, JSON.parse(bob.stdout)], [3, { isPurged: true, forgotten: [], absent: [id] }])
+      const ada = yield* run([...purge, "--user", "ada", "--json"])
+      assert.deepStrictEqual([ada.code, JSON.parse(ada.stdout)], [0, { isPurged: true, forgotten: [id], absent: [] }])
+      const again = yield* run([...purge, "--user", "ada", "--json"])
+      assert.deepStrictEqual([again.code, JSON.parse(again.stdout).absent], [3, [id]])
+    }))
+})
+
+describe("the scan after an erasure", () => {
+  it.effect("`Erasure.scan` counts each row that is left once, also one whose id was to be erased", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore
+      const person = { tenant: "default", userId: "ada" }
+      const put = yield* store.put(
+        Viewer.make({ userId: "ada" }),
+        ["one", "two", "three"].map((body) => ({
+          scope: { userId: "ada" },
+          kind: "note",
+          body
+        }))
+      )
+      const [one, two, three] = put.map(({ record }) => record.id)
+      assert.deepStrictEqual(yield* Erasure.scan(store, person, [one!, two!]), { rows: 3, remaining: 3 })
+      yield* Erasure.purge(store, person, [one!, three!], () => Effect.void)
+      assert.deepStrictEqual(yield* Erasure.scan(store, person, [one!, two!]), { rows: 1, remaining: 1 })
+      yield* Erasure.purge(store, person, [two!], () => Effect.void)
+      assert.deepStrictEqual(yield* Erasure.scan(store, person, [one!, two!, three!]), { rows: 0, remaining: 0 })
+    }).pipe(Effect.provide(layerInMemory)))
 })
 
 describe("effect-memory with names of a user and a tenant in decomposed Unicode", () => {

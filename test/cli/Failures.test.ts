@@ -47,7 +47,7 @@ describe("a wrong command line exits with 2 and one message on stderr", () => {
       assert.isAtMost(stderr.split("\n").length, 3, stderr)
     }))
 
-  it.scopedLive("a command line without a command prints the help page on stderr", () =>
+  it.scopedLive("an empty command line exits with 2, and prints the help page on stderr", () =>
     Effect.map(run([]), ({ code, stderr, stdout }) => {
       assert.deepStrictEqual([code, stdout], [2, ""])
       assert.match(stderr, /^NAME\n/)
@@ -84,7 +84,7 @@ describe("the exit code of effect-memory", () => {
       assert.match(stderr, /not there, or not for this viewer/)
     }))
 
-  it.scopedLive("the exit code is 4 if the value of an argument or option is invalid", () =>
+  it.scopedLive("the exit code is 4 for an invalid id, kind, viewer or cursor, an empty text, an importance or limit out of bounds", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea."], { cwd })
@@ -94,6 +94,10 @@ describe("the exit code of effect-memory", () => {
       yield* fails(4, /kind/, ["remember", "x", "--kind", "No Kind"], { cwd })
       yield* fails(4, /limit: Expected a number between 1 and 1000/, ["recall", "x", "--limit", "0"], { cwd })
       yield* fails(4, /userId/, ["recall", "x", "--user", ""], { cwd })
+      for (const reach of ["exact", "everyone"]) {
+        const args = ["recall", "x", "--reach", reach, "--tenant", "a\\b"]
+        yield* fails(4, /tenant: expected 1\.\.256 characters without control characters or \\/, args, { cwd })
+      }
       yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
     }))
 
@@ -108,7 +112,7 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("the exit code is 5 if the store cannot be opened; a command that only reads creates no store", () =>
+  it.scopedLive("the exit code is 5 if a vault or SQLite file is missing or invalid; reading creates no missing vault", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (
@@ -128,6 +132,8 @@ describe("the exit code of effect-memory", () => {
       }
       assert.deepStrictEqual(fs.readdirSync(cwd), [])
       yield* fails(5, /there is no store at sqlite:none\.db/, ["list", "--store", "sqlite:none.db"], { cwd })
+      yield* fails(5, /there is no store at vault::memory:\n/, ["list", "--store", "vault::memory:"], { cwd })
+      assert.deepStrictEqual(fs.readdirSync(cwd), [])
       fs.writeFileSync(path.join(cwd, "text.db"), "no database at all, but long enough to be looked at")
       yield* fails(5, /cannot be opened: sqlite: the file is damaged, or no database/, [
         "list",

@@ -32,7 +32,7 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Repeats an attempt to interrupt a command, on new stores, if the command ended before Ctrl-C reached it. */
+/** Repeats an attempt to interrupt a command until the command is interrupted before its end, and a copy before its comparison. */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
@@ -43,7 +43,7 @@ const untilStopped = <A extends { readonly code: number | null; readonly screen:
 
 describe("Ctrl-C in effect-memory", () => {
   it.scopedLive.each(stores)(
-    "Ctrl-C during a copy to %s prints where the copy stopped and leaves both stores sound, and the next run continues",
+    "Ctrl-C during a copy to %s prints where the copy stopped and leaves the target sound, and the next run continues",
     ([, target]) =>
       Effect.gen(function*() {
         const from = yield* filled

@@ -128,7 +128,7 @@ describe("effect-memory serve", () => {
       assert.include(yield* told(["recall", "tea", "--user", "ada"], { cwd }), "Drinks tea.")
     }))
 
-  it.scopedLive("`serve token` appends a token to a file as a line of its own, and refuses an invalid name", () =>
+  it.scopedLive("`serve token` appends a token's hash to a file, on a line of its own, and refuses an invalid name", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const tokens = path.join(cwd, "tokens.txt")

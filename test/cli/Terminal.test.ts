@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { excerpt } from "../../src/cli/Cards.ts"
 import { Remembered, Shown } from "../../src/cli/commands/Records.ts"
 import { lineOf } from "../../src/cli/Progress.ts"
 import { age, ansi, safe, safeLine } from "../../src/cli/Screen.ts"
@@ -16,7 +17,7 @@ const painted = /\p{Cc}\[\d+m/gu
 const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
 describe("remembered text in the output of effect-memory", () => {
-  it.scopedLive("every command prints remembered text without control characters, to a pipe, to a terminal and as JSON", () =>
+  it.scopedLive("commands such as `recall` print remembered text without control characters to a pipe, to a terminal and as JSON", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const { record: { body, id } } = yield* answered(Remembered, [
@@ -62,7 +63,7 @@ describe("remembered text in the output of effect-memory", () => {
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
 
-  it("control characters in remembered text are escaped, except line feeds and tabs", () => {
+  it("control characters in remembered text are escaped; line feeds and tabs stay, and CR LF becomes a line feed", () => {
     assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")
     assert.strictEqual(safe("👩‍👩‍👧 नमस्‌ते é"), "👩‍👩‍👧 नमस्‌ते é")
     assert.strictEqual(safeLine("  a\n\n b\u0000 "), "a b\\u0000")
@@ -123,6 +124,28 @@ describe("effect-memory on a terminal", () => {
       assert.match(screen, /1 of 1 records/)
       assert.strictEqual((yield* run(["copy", "vault:third"], { cwd })).stderr, "")
     }))
+})
+
+it("an excerpt has the first word that is also in the query, even in a long run without spaces, and at most the given length", () => {
+  const isAsked = (word: string) => word === "engine"
+  const run = "a/".repeat(60)
+  const texts = [
+    `${"aaa ".repeat(100)}https://example.com/${run}engine/x ${"bbb ".repeat(100)}`,
+    `${"aaa ".repeat(100)}https://example.com/${run}engine/x`,
+    `${"aaa ".repeat(100)}https://example.com/${run}engine/x/${run}`,
+    `https://example.com/${run}engine/${run}`,
+    `engine/${run}`,
+    `${"aaa ".repeat(100)}engine`,
+    `${"aaa ".repeat(100)}engine ${"bbb ".repeat(100)}`
+  ]
+  for (const text of texts) {
+    const line = excerpt(text, isAsked, 100)
+    assert.include(line, "engine", text)
+    assert.isAtMost(line.replaceAll(/^… | …$/g, "").length, 100, text)
+  }
+  assert.strictEqual(excerpt(texts.at(-1)!, isAsked, 20), "… aaa engine bbb bbb …")
+  assert.strictEqual(excerpt(run, isAsked, 10), "a/a/a/a/a/ …")
+  assert.include(excerpt(`aaa ${"e".repeat(90)}`, (word) => word.startsWith("e"), 92), "e".repeat(90))
 })
 
 it("an age is printed in the largest unit of time that fits, such as 2 hours ago", () => {

@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("`import` makes the same records from Claude Code's folder `memory` and from the parent folder of `memory`", () =>
+  it.scopedLive("`import` makes the same records of the files in Claude Code's folder `memory`, also from its parent folder", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
@@ -150,7 +150,7 @@ describe("effect-memory import", () => {
       assert.strictEqual(outer.present, inner.created)
     }))
 
-  it.scopedLive("an import of a folder imports the regular files, and reports everything that is skipped", () =>
+  it.scopedLive("an import of a folder imports its notes, and reports the tags, links and pipes that it leaves out", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const notes = path.join(place, "notes")

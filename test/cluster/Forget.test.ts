@@ -26,7 +26,7 @@ const bob = Viewer.make({ userId: "bob" })
 
 const events = MemoryEvents.makePublisher(() => Effect.void)
 
-/** Returns all rows of the cluster's tables about conversations. */
+/** Returns the number of the cluster's messages to conversations, and the text of all these messages and of all replies. */
 const tables = (cluster: Cluster) =>
   Effect.gen(function*() {
     const sql = Context.get(cluster, SqlClient.SqlClient)
@@ -122,7 +122,7 @@ describe("the tables of an OutboxCluster", () => {
       yield* outbox.compact
       assert.strictEqual((yield* tables(cluster)).messages, messages)
       yield* Effect.withClock(outbox.compact, later(Clock.make(), 2 * 3_600_000))
-      assert.strictEqual((yield* tables(cluster)).messages, 2) // the notification of the waiting batch, and its timer
+      assert.strictEqual((yield* tables(cluster)).messages, 2) // the notification of the waiting batch, and that sent by `compact`
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
     })
@@ -151,7 +151,7 @@ describe("an OutboxCluster", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   law(
-    "`compact` requests extraction from conversations with waiting batches that did not change for an hour",
+    "`compact` notifies the cluster of waiting batches in conversations that did not change for an hour",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const { calls, extract } = model()

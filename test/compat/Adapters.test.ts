@@ -66,7 +66,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual((yield* adapter.search({ agentId: "pilot", limit: 2 })).map(({ score }) => score), [0, 0])
     })))
 
-  it.scoped("`copyAdapter` copies another adapter's entries with their ids and times", () =>
+  it.scoped("`copyAdapter` copies another adapter's entries with their ids; `createdAt`, rounded down, becomes `validAt`", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* TestClock.setTime(10)

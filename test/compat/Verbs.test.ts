@@ -245,7 +245,7 @@ const nexus: ReadonlyArray<Row> = [
   ["endSession", "SessionMemory.Session#end", "ISessionMemory#endSession"]
 ]
 
-/** The rows of each system, and the further exports of its compat module: the adapters. */
+/** The rows of each system, and the further values that its compat module exports: adapters and helpers. */
 const systems = {
   Drover: { rows: drover, adapters: ["copyAdapter", "toAdapter", "viewerOf"] },
   Strands: { rows: strands, adapters: [] },
@@ -307,7 +307,7 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("effect-memory/compat exports for the system only the names and adapters that this file lists", () => {
+  it("effect-memory/compat exports for the system only those values that this file lists", () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

@@ -265,7 +265,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "`customExtract` replaces the model, and all fields of the facts that it returns are stored",
+    "`customExtract` extracts facts in place of the model, and all fields of these facts are stored",
     ({ deuz, run, store }) =>
       Effect.gen(function*() {
         const customExtract =

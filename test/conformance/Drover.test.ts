@@ -243,7 +243,7 @@ describe("drover's folder", () => {
 })
 
 describe("drover's BM25", () => {
-  it("stop words and single letters are ignored, and words of non-Latin scripts are indexed", () => {
+  it("stop words and single ASCII characters are ignored, and words of non-Latin scripts are indexed", () => {
     assert.deepStrictEqual(tokenise("The quick b fox"), ["quick", "fox"])
     assert.isNotEmpty(tokenise("記憶 память"))
   })

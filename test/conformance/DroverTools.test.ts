@@ -1,4 +1,4 @@
-/** The behaviour of drover's tools, index and instruction files, tested through their own signatures. */
+/** The behaviour of drover's tools, index and instruction files, tested through the modules of this library that replace them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
@@ -48,7 +48,7 @@ describe("drover's tools", () => {
   )
 
   law(
-    "`recall` shows ids, scores and bodies of up to ten visible entries, or a message if no entry matches",
+    "`recall` shows ids, scores and bodies of visible entries, at most ten by default, or a message if no entry matches",
     Effect.gen(function*() {
       const call = yield* calling(pilot)
       assert.strictEqual(
@@ -151,7 +151,7 @@ describe("drover's tools", () => {
     })
   )
 
-  it("the spec's hash depends on every option of memory, and does not depend on whether a default is written out", () => {
+  it("the spec's hash depends on options of memory such as `enabled`, and does not depend on whether a default is written out", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec(MemorySpec.make(input))
     const changed = [{ enabled: false }, { includeIndex: false }, { maxIndexEntries: 1 }, { allowForget: true }, {
       writesPerTurn: 2
@@ -163,7 +163,7 @@ describe("drover's tools", () => {
 })
 
 describe("drover's instruction files", () => {
-  it.effect("instruction files are read from the root down to the working directory, and from no other directory", () =>
+  it.effect("instruction files are searched for in the directories from the root down to the working directory, and in no other", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,

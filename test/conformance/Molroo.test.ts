@@ -1,4 +1,7 @@
-/** The behaviour of molroo's memory, tested through its own signatures: `EpisodicMemory.toAdapter` is its `MemoryAdapter`. */
+/**
+ * The behaviour of molroo's memory. `EpisodicMemory.toAdapter` has molroo's own signatures (`MemoryAdapter`). The recall is tested through
+ * our `beforeTurn`.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -34,7 +37,7 @@ interface RecallConfig {
 const mira = Viewer.make({ agentId: "mira", reach: "within" })
 const calm = { V: 0, A: 0.5, D: 0.5 }
 
-/** Makes what a law needs: molroo's adapter, and functions that save, reflect and recall through it. */
+/** Makes what a law needs: molroo's adapter, functions that save, reflect and recall through it, and `recallMemories` over `beforeTurn`. */
 const world = Effect.gen(function*() {
   yield* TestClock.setTime(1_000_000)
   const memory = yield* EpisodicMemory.EpisodicMemory
@@ -83,7 +86,7 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
   all.map(({ record }) => record.body)
 
 describe("molroo's adapter", () => {
-  law("episodes are returned unchanged, newest first", ({ adapter, recall, save }) =>
+  law("episodes are returned newest first, with the values that were saved", ({ adapter, recall, save }) =>
     Effect.gen(function*() {
       const appraisal = { goal_relevance: 0.5, urgency: 0.25 }
       yield* save("a", 10, { content: "I swam.", context: "the lake", type: "chat_message", intensity: 0.5, appraisal })
@@ -127,7 +130,7 @@ describe("molroo's adapter", () => {
       })
   )
 
-  law("a limit of 0 returns all episodes", ({ recall, save }) =>
+  law("a recall with a limit of 0 returns up to 1,000 episodes, and one without a limit up to 20", ({ recall, save }) =>
     Effect.gen(function*() {
       for (let n = 0; n < 25; n++) yield* save(`${n}`, n)
       assert.lengthOf(yield* recall({ limit: 0 }), 25)
@@ -143,7 +146,7 @@ describe("molroo's adapter", () => {
     }))
 
   law(
-    "`saveEpisode` clamps numbers that are out of range, and `recall` fails with `invalid_draft` for such numbers",
+    "`saveEpisode` clamps numbers out of range; `recall` rejects a negative limit, an invalid importance or valence, and an empty `type`",
     ({ adapter, save }) =>
       Effect.gen(function*() {
         yield* save("a", 10, {
@@ -300,7 +303,7 @@ describe("molroo's recall", () => {
         Promise.resolve([{ id: "r", timestamp: 1, content: "still here", trigger: "x", emotionSnapshot: calm }])
     }))))
 
-  it.effect("`beforeTurn` returns the episode that `afterTurn` saved; an episode that could not be saved is listed in `failures`", () =>
+  it.effect("`beforeTurn` returns the episode that `afterTurn` saved; the service's `failures` have the error of a failed save", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       const alice = Viewer.make({ agentId: "mira", actorId: "alice" })

@@ -1,4 +1,7 @@
-/** Tests that our kinds behave like the memories of nexus-agents, through the signatures of nexus-agents. */
+/**
+ * Tests that our kinds behave like the memories of nexus-agents. The signatures are those of nexus-agents for the backend, episodes, facts
+ * and priorities, and our own for procedures, identities, resources, the vault and notes.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -271,7 +274,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("`store` derives keywords and entities from a note's text and suggests links; only `link` stores links", () =>
+  it.effect("`store` derives keywords and entities from a note's text and suggests links; only `link` stores the suggested links", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "two entities have at most one relationship of each type, and both entities must exist",
+    "one entity has at most one relationship of each type to another, and both entities must exist",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))
@@ -47,7 +47,7 @@ describe("nexus-agents' graph", () => {
   )
 
   law(
-    "`findPath` finds a path of any length, also against the direction of relationships, and fails if it reaches `maxVisits`",
+    "`findPath` finds a path of any length, also against the direction of relationships, and fails if `maxVisits` ends the search",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 9))
@@ -101,7 +101,7 @@ describe("nexus-agents' session", () => {
   )
 
   law(
-    "`searchLearnings` returns the learnings that contain any word of the query, those with all words of the query first",
+    "`searchLearnings` returns learnings that contain any word of the query, the best matches first",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -236,7 +236,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`applyHindsight` stores a hindsight record and corrects each belief that the record names; if a named belief is missing, nothing changes",
+    "`applyHindsight` stores a hindsight record and corrects each belief in its `corrected`; if one of them is missing, nothing changes",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))

@@ -41,7 +41,7 @@ describe("Strands' configuration", () => {
   }
 
   law(
-    "`initAgent` names every violation of an invalid configuration, not only the first",
+    "`initAgent` names every violation in the options of extraction, not only the first",
     Effect.gen(function*() {
       const extraction = { trigger: ExtractionTrigger.interval(0), options: { infer: false } }
       const { detail } = yield* Effect.flip(open({ stores: [notes, { ...archive, extraction }] }))
@@ -106,7 +106,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "the hits of all stores are ranked together, and a record that two stores have is returned once",
+    "the hits of all stores are ranked together, and an entry that was added to two stores is returned once",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, { ...notes, name: "more" }] })
       yield* awaited(() =>
@@ -211,7 +211,7 @@ describe("Strands' tools", () => {
   )
 
   law(
-    "the add tool with `waitForWrites: false` accepts entries, and the next flush stores them",
+    "the add tool with `waitForWrites: false` accepts entries, and the next flush waits until they are stored",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
       const [, add] = yield* awaited(manager.getTools)

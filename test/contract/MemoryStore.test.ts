@@ -6,7 +6,7 @@ import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { coursesOf, coursesOfComposed, databases, others, overPast, stores } from "../stores.ts"
 
-/** Declares the laws for the stores in memory. The vault and the databases are slower, so each has a test file that runs in parallel. */
+/** Declares the laws for the stores in memory. Two other test files, run in parallel, declare them for the vault and the databases. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
   if (name !== "markdown" && !(name in databases)) MemoryStoreContract.suite(name, layer, { courses: coursesOf(name) })
 }
@@ -25,7 +25,7 @@ const erasing: ReadonlySet<string> = new Set([
   "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records"
 ])
 
-describe("the laws of MemoryStore hold for an Overlay over a store that already has records", () => {
+describe("the laws of MemoryStore, except one about erasure, hold for an Overlay over a store that already has records", () => {
   const laws = MemoryStoreContract.laws.filter(({ title }) => !erasing.has(title))
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {

@@ -25,7 +25,7 @@ import { layerOf } from "../storage/engines.ts"
 
 type Breaks = (engine: Engine) => Partial<Engine>
 
-/** Breaks an engine by changing the rows that `transact` has found before `decide` gets them. */
+/** Breaks an engine by changing what `transact` has found (rows, revisions, current time) before `decide` gets it. */
 const finding = (change: (found: Found) => Partial<Found>): Breaks => (engine) => ({
   transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide({ ...found, ...change(found) }))
 })
@@ -251,7 +251,7 @@ const mutants: Readonly<Record<string, Breaks>> = {
   })
 }
 
-/** The laws that each broken engine is expected to fail. Trying them first saves time: most broken engines then fail within a second. */
+/** Laws by broken engine, for most engines. An engine is expected to fail one of its laws. To save time, these laws are tried first. */
 const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
   "`transact` finds no record by its dedupe key": Identity.laws,
   "`transact` finds the records with a dedupe key newest first": [...Identity.laws, ...Batches.laws],

@@ -76,7 +76,7 @@ const keptBy = (
   )
 const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // a marker whose fields are never read
 
-/** Returns a viewer that sees all live records of the tenant, whatever their scope. */
+/** Returns a viewer that sees all live records of the tenant, except those of scope `Internal`. Returns the viewer `System` unchanged. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : Viewer.everyone(viewer.tenant)
 const system = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
 const joined = (ids: MemoryScope.Ids) =>

@@ -40,7 +40,7 @@ const legitimate = {
 
 const hiddenText = Object.values(invisible).join("")
 
-/** Generates text from all code points that the sanitiser treats specially, in any order. */
+/** Generates text from code points that the sanitiser treats specially, and from pieces of markup, in any order. */
 const hostile = FastCheck.stringOf(
   FastCheck.oneof(
     FastCheck.constantFrom(...Array.from(hiddenText)),
@@ -147,7 +147,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("every visible code point is kept, in order", () => {
+  it("every visible code point is kept, in order; markers and memory tags are escaped", () => {
     const seen = (text: string) =>
       Array.from(text.toWellFormed()).filter((point) =>
         !/\p{Default_Ignorable_Code_Point}|[\p{Cc}\u2028\u2029\ufff9-\ufffb]/u.test(point)

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Validation", () => {
-  it("the error messages name the path and the expected value of every violation", () => {
+  it("the error messages name every violation with its path and what was expected, a missing key only with its path", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -88,7 +88,7 @@ describe("Validation", () => {
     ])
   })
 
-  it("error messages never quote the input", () => {
+  it("error messages never quote a value of the input", () => {
     const canary = "7F3A says"
     const poison = FastCheck.letrec((tie) => ({
       value: FastCheck.oneof(
@@ -103,7 +103,7 @@ describe("Validation", () => {
     })).value
     const schemas = [Draft, Patch, MemoryQuery, MemoryMutation, Viewer.Viewer]
     for (const schema of schemas) {
-      const keys = FastCheck.sample(Arbitrary.make(schema as Schema.Schema<object>), { numRuns: 50, seed: 1 }) // all schemas are structs
+      const keys = FastCheck.sample(Arbitrary.make(schema as Schema.Schema<object>), { numRuns: 50, seed: 1 }) // all values are objects
         .flatMap((value) => Object.keys(value))
       FastCheck.assert(
         FastCheck.property(

@@ -14,6 +14,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
 import { ada, bob, bodies, broken, draft, manager, memory, service, world, writing } from "./Managed.ts"
 import { heard, over, reason, settled } from "./Service.ts"
 
@@ -111,6 +112,26 @@ describe("extraction by a MemoryManager", () => {
         { facts: ["Ada likes green tea no longer"] },
         { memory: [{ event: "DELETE", id: "0" }] }
       ])
+    }))))
+
+  it.effect("an Embedder that fails during an extraction is reported as `memory_degraded`, and the memory is stored", () =>
+    Effect.gen(function*() {
+      const { addMessages, flush } = yield* manager
+      const { events } = yield* heard(
+        Effect.zipRight(addMessages(ada, "s", [Message.user("I like green tea.")]), flush)
+      )
+      assert.isTrue(events.some(({ _tag }) => _tag === "memory_written"))
+      const degraded = events.flatMap((event) =>
+        event._tag === "memory_degraded" ? [[event.part, event.error.message]] : []
+      )
+      assert.deepStrictEqual(Array.from(new Set(degraded.map((one) => one.join(": ")))), ["vector: down"])
+    }).pipe(Effect.provide(world({
+      config: { extraction: { notes: true } },
+      embedder: Layer.succeed(Embedder.Embedder, {
+        model: "broken",
+        dimensions: 3,
+        embed: () => MemoryError.make("model", { op: "embed", message: "down" })
+      })
     }))))
 })
 

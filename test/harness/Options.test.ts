@@ -65,6 +65,11 @@ describe("invalid options", () => {
       "connectTimeout: expected a finite time, 1 ms or more, such as \"10 seconds\"; maxConnections: expected a whole number, 1 or more"
     ],
     [
+      "PostgreSQL",
+      Postgres.layer({ url, statementTimeout: 0, replica: { url, staleness: 0 } }),
+      "statementTimeout: expected a finite time, 1 ms or more, such as \"10 seconds\"; replica.staleness: expected a time, 1 ms or more, such as \"10 seconds\" or Duration.infinity"
+    ],
+    [
       "a branch",
       Overlay.layerWith({ trash: time("30d") }).pipe(Layer.provide(MemoryStore.layerInMemory)),
       "trash: expected a time, 0 ms or more, such as \"10 seconds\" or Duration.infinity"

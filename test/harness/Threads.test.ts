@@ -4,6 +4,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
@@ -121,6 +122,22 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual((yield* Effect.flip(threads.list(ada, { after: "thread 5" }))).reason, "not_found")
       assert.deepStrictEqual([...first, ...second, ...rest].map(({ name }) => name), wanted)
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
+    }))
+
+  it.scoped("a renamed thread keeps the time at which it was created, also after appends and further renames", () =>
+    Effect.gen(function*() {
+      const { threads } = yield* over(layer)
+      const timesOf = ({ createdAt, updatedAt }: Threads.Thread) => [createdAt, updatedAt]
+      yield* TestClock.setTime(1_000)
+      yield* threads.append(ada, "a", said("one"))
+      yield* TestClock.setTime(2_000)
+      assert.deepStrictEqual(timesOf(yield* threads.rename(ada, "a", "b")), [1_000, 2_000])
+      yield* TestClock.setTime(3_000)
+      yield* threads.append(ada, "b", said("two"))
+      assert.deepStrictEqual((yield* threads.list(ada)).map(timesOf), [[1_000, 3_000]])
+      yield* TestClock.setTime(4_000)
+      assert.deepStrictEqual(timesOf(yield* threads.rename(ada, "b", "a")), [1_000, 4_000])
+      assert.deepStrictEqual(timesOf(yield* threads.fork(ada, "a", "c")), [4_000, 4_000])
     }))
 
   it.scoped("`fork` copies the messages before a position into an independent thread", () =>

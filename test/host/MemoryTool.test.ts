@@ -135,4 +135,51 @@ describe("MemoryTool", () => {
     assert.property(jsonSchema.$defs, "Tree")
     assert.nestedPropertyVal(jsonSchema, "properties.tree.properties.children.items.$ref", "#/$defs/Tree")
   })
+
+  it("`$defs` of a JSON Schema has only recursive definitions, without titles and with all other definitions inlined", () => {
+    interface Tree {
+      readonly name: string
+      readonly owner: { readonly id: string }
+      readonly children: ReadonlyArray<Tree>
+    }
+    const Name = Schema.NonEmptyString.annotations({ identifier: "a/b~c", title: "Name" })
+    const Owner = Schema.Struct({ id: Name }).annotations({ identifier: "Owner", title: "Owner" })
+    const Tree = Schema.Struct({
+      name: Name,
+      owner: Owner,
+      children: Schema.Array(Schema.suspend((): Schema.Schema<Tree> => Tree))
+    }).annotations({ identifier: "Tree/1", title: "Tree" })
+    const name = { type: "string", minLength: 1, description: "a non empty string" }
+    const object = (properties: object) => ({
+      type: "object",
+      required: Object.keys(properties),
+      properties,
+      additionalProperties: false
+    })
+    const owner = object({ id: name })
+    const tree = object({ name, owner, children: { type: "array", items: { $ref: "#/$defs/Tree~11" } } })
+    const $defs = { "Tree/1": tree }
+    assert.deepEqual<unknown>(MemoryTool.jsonSchemaOf(Tree), { ...tree, $defs })
+    assert.deepEqual<unknown>(MemoryTool.jsonSchemaOf(Schema.Struct({ tree: Tree, owner: Owner })), {
+      ...object({ tree, owner }),
+      $defs
+    })
+  })
+
+  it("`$defs` of a JSON Schema has each of several definitions that contain each other", () => {
+    interface Group {
+      readonly members: ReadonlyArray<Member>
+    }
+    interface Member {
+      readonly group?: Group
+    }
+    const Group = Schema.Struct({ members: Schema.Array(Schema.suspend((): Schema.Schema<Member> => Member)) })
+      .annotations({ identifier: "Group" })
+    const Member = Schema.Struct({ group: Schema.optionalWith(Group, { exact: true }) })
+      .annotations({ identifier: "Member" })
+    const schema = MemoryTool.jsonSchemaOf(Schema.Struct({ group: Group, member: Member }))
+    const referred = JSON.stringify(schema).matchAll(/#\/\$defs\/(\w+)/g)
+    assert.hasAllKeys(schema.$defs, Array.from(new Set(Array.from(referred, ([, name]) => name!))))
+    assert.hasAllKeys(schema.$defs, ["Group", "Member"])
+  })
 })

@@ -200,6 +200,21 @@ describe("AdaptiveMemory", () => {
       assert.closeTo(components.relevance, 0.6, 1e-6)
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
+  it.effect("each of two near-duplicates has its similarity to the embedding as relevance", () =>
+    Effect.gen(function*() {
+      const [memory, store] = yield* both
+      const texts = ["Ada drinks green tea in the morning.", "Ada drinks green tea in the morning!"]
+      const records = yield* Effect.forEach(texts, (text) => put(store, draft(text)))
+      const vectors = yield* store.vectors
+      yield* vectors.attach(
+        "default",
+        "m",
+        records.map((record) => [MemoryRecord.textHash(record), Float32Array.of(0.6, 0.8)])
+      )
+      const all = yield* memory.retrieve(ada, { ...by({ relevance: 1 }), embedding: { model: "m", vector: [1, 0] } })
+      assert.deepStrictEqual(all.map(({ components }) => Math.round(components.relevance * 100) / 100), [0.6, 0.6])
+    }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
+
   it.effect.prop(
     "`retrieve` returns scores within 0..1 in descending order, for random records, texts and weights",
     [

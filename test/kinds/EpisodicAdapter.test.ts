@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import { type MemoryId, stableId } from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
@@ -37,6 +38,13 @@ class InMemoryAdapter {
   }
   getReflections(): Promise<object[]> {
     return Promise.resolve(this.reflections)
+  }
+}
+
+/** Also finds episodes by their own ids, in the order in which they were saved. */
+class IndexedAdapter extends InMemoryAdapter {
+  getByIds(ids: ReadonlyArray<string>): Promise<SeedEpisode[]> {
+    return Promise.resolve(this.episodes.filter(({ id }) => ids.includes(id)))
   }
 }
 
@@ -82,6 +90,34 @@ describe("EpisodicMemory.layerAdapter", () => {
       assert.deepStrictEqual(adapter.episodes.map(({ id }) => id), before)
       assert.strictEqual(yield* reason(memory.semanticRecall(ada, "x")), "unsupported")
       assert.strictEqual(yield* reason(memory.getByIds(ada, [])), "unsupported")
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
+  })
+
+  it.effect("`getByIds` returns the episodes with ids from `saveEpisode` and `recall`, in the order of the ids", () => {
+    const adapter = new IndexedAdapter()
+    const base = { timestamp: 1, emotionSnapshot: feeling, importance: 0.5 }
+    adapter.episodes.push(
+      { ...base, id: "ep-1", sourceEntity: "ada", context: "rowed" },
+      { ...base, id: "ep-2", sourceEntity: "bob", context: "bob's secret" }
+    )
+    const idsOf = (all: ReadonlyArray<{ readonly record: { readonly id: MemoryId } }>) =>
+      all.map(({ record }) => record.id)
+    return Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      const saved = yield* memory.saveEpisode(ada, { scope, body: "swam", data: {} })
+      const copied = yield* memory.saveEpisode(ada, { scope, body: "dived", data: {}, source: { reference: "ep-3" } })
+      const ids = idsOf(yield* memory.recall(ada, {}))
+      assert.lengthOf(ids, 3)
+      assert.includeMembers(ids, idsOf([saved, copied]))
+      for (const asked of [ids, ids.toReversed(), ids.slice(0, 1), idsOf([copied, saved])]) {
+        const found = yield* memory.getByIds(ada, [...asked, stableId("nobody")])
+        assert.deepStrictEqual(idsOf(found), asked)
+      }
+      assert.deepStrictEqual(bodies(yield* memory.getByIds(ada, idsOf([copied, saved]))), ["dived", "swam"])
+      const his = idsOf(yield* memory.recall(bob, {}))
+      assert.lengthOf(his, 1)
+      assert.isEmpty(yield* memory.getByIds(ada, his))
+      assert.isEmpty(yield* memory.getByIds(bob, ids))
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
   })
 

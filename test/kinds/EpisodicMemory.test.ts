@@ -92,6 +92,17 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
+      "`recall` with a context returns only episodes that contain one of its words, not their neighbours in a session",
+      (memory) =>
+        Effect.gen(function*() {
+          const talk = ["hello there", "ada swam today", "how was the water", "cold and clear", "who else was there"]
+          yield* Effect.forEach(talk, (body, sequence) =>
+            memory.saveEpisode(ada, said(body, {}, { source: { session: "s", sequence } })))
+          assert.deepStrictEqual(bodies(yield* memory.recall(ada, { context: "ada" })), ["ada swam today"])
+        })
+    )
+
+    law(
       "invalid limits, importances, emotions and types are refused with `invalid_draft`",
       (memory) =>
         Effect.gen(function*() {

@@ -461,4 +461,30 @@ describe("KeyValueMemory", () => {
       }
       assert.strictEqual(yield* reason(KeyValueMemory.copyBackend(copy, ada, broken)), "io")
     }).pipe(Effect.provide(here)))
+
+  it.effect("`copyBackend` reads the backend at each run, and fails with `io` if `entries` of the backend throws", () =>
+    Effect.gen(function*() {
+      const memory = yield* KeyValueMemory.KeyValueMemory
+      const values: Array<[string, unknown]> = [["a", 1]]
+      let calls = 0
+      const backend = {
+        // the caller chooses the type of the values
+        async *entries<T>() {
+          calls++
+          yield* values as Array<[string, T]>
+        }
+      }
+      const copying = KeyValueMemory.copyBackend(memory, ada, backend)
+      assert.strictEqual(calls, 0)
+      assert.strictEqual(yield* copying, 1)
+      values.push(["b", 2])
+      assert.strictEqual(yield* copying, 2)
+      assert.strictEqual(yield* get(memory, "b"), 2)
+      const throwing = {
+        entries: (): AsyncIterable<[string, never]> => {
+          throw new Error("gone")
+        }
+      }
+      assert.strictEqual(yield* reason(KeyValueMemory.copyBackend(memory, ada, throwing)), "io")
+    }).pipe(Effect.provide(here)))
 })

@@ -128,6 +128,23 @@ describe("TypedMemory", () => {
       })
   )
 
+  law(
+    "`update` of other fields fails with `corrupt` and changes nothing if the stored data violates the kind's Schema",
+    (_, store) =>
+      Effect.gen(function*() {
+        const Strict = MemoryKind.make({ name: "dish", schema: Schema.Struct({ serves: Schema.Int }) })
+        const dishes = yield* Effect.provideService(TypedMemory.make(Strict), MemoryStore.MemoryStore, store)
+        const [put] = yield* store.put(ada, [{ scope, kind: "dish", body: "Soup", data: { serves: "four" } }])
+        const { id } = put!.record
+        const error = yield* Effect.flip(dishes.update(ada, id, { body: "Pea soup" }))
+        assert.deepInclude(error, { reason: "corrupt", id, detail: { location: id } })
+        const [stored] = yield* store.get(ada, [id])
+        assert.deepStrictEqual(Option.map(stored!, ({ body, revision }) => [body, revision]), Option.some(["Soup", 1]))
+        const { record } = yield* dishes.update(ada, id, { data: { serves: 4 } })
+        assert.deepStrictEqual([record.data, record.revision], [{ serves: 4 }, 2])
+      })
+  )
+
   law("optional fields that are undefined are not stored, at any depth", (_, store) =>
     Effect.gen(function*() {
       const Optional = Schema.optional(Schema.Struct({ b: Schema.optional(Schema.Int) }))

@@ -93,6 +93,46 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(bodies(receipt), texts(4))
       assert.deepStrictEqual(receipt.leftOut, { facts: 0, decisions: 996, characters: 0 })
     }).pipe(within(model(["one fact"], () => texts(1_000).map((text) => ({ event: "ADD", text }))))))
+
+  const added = ({ mutations }: MemoryPipeline.Receipt) =>
+    mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.body : [])
+  const updated = ({ mutations }: MemoryPipeline.Receipt) => mutations.filter(({ _tag }) => _tag === "Update")
+
+  it.effect("`maxFacts` also limits how many records replace records that have `data`", () =>
+    Effect.gen(function*() {
+      const { plan } = yield* pipeline
+      const store = yield* MemoryStore.MemoryStore
+      const data = { subject: "Ada", predicate: "owns" }
+      const old = texts(10, 20).map((body, n) => ({ scope, kind: "semantic", body, data: { ...data, object: `${n}` } }))
+      yield* store.put(Viewer.system(), old)
+      const receipt = yield* plan(ada, turns, { scope, topK: 1_000, maxFacts: 4 })
+      assert.deepStrictEqual(added(receipt), [
+        "Ada sold book 1",
+        "Ada sold book 2",
+        "Ada sold book 3",
+        "Ada sold book 4"
+      ])
+      assert.lengthOf(updated(receipt), 3)
+      assert.strictEqual(receipt.leftOut?.decisions, 8)
+    }).pipe(within(model(["Ada owns many books"], ({ user }) => [
+      { event: "ADD", text: "Ada sold book 1" },
+      ...existingIn(user).map(({ id }, n) => ({ event: "UPDATE", id, text: `Ada sold book ${n + 2}` })),
+      { event: "ADD", text: "Ada sold book 99" }
+    ]))))
+
+  it.effect("`maxFacts` also limits the facts that are added because the model only deletes what they contradict", () =>
+    Effect.gen(function*() {
+      const { plan } = yield* pipeline
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(Viewer.system(), texts(4, 20).map((body) => ({ scope, kind: "semantic", body })))
+      const receipt = yield* plan(ada, turns, { scope, topK: 1_000, maxFacts: 4 })
+      assert.deepStrictEqual(added(receipt), ["alpha", "beta", "gamma", "Ada owns book 0"])
+      assert.lengthOf(updated(receipt), 4)
+      assert.strictEqual(receipt.leftOut?.decisions, 3)
+    }).pipe(within(model(texts(4), ({ user }) => [
+      ...["alpha", "beta", "gamma"].map((text) => ({ event: "ADD", text })),
+      ...existingIn(user).map(({ id }) => ({ event: "DELETE", id }))
+    ]))))
 })
 
 describe("the facts of one extraction", () => {

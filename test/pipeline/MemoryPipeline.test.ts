@@ -880,6 +880,19 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
+  it.effect("`sequence` with the same number for two messages fails with `invalid_draft`, and nothing is stored", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const call of [pipeline.remember, pipeline.plan]) {
+        const error = yield* Effect.flip(call(ada, turns, { ...raw, sequence: [1, 1] }))
+        assert.strictEqual(error.reason, "invalid_draft")
+        assert.include(error.message, "sequence")
+      }
+      assert.isEmpty(yield* everything)
+      yield* pipeline.remember(ada, [...turns, Message.user(" ")], { ...raw, sequence: [1, 2, 2] })
+      assert.lengthOf(yield* everything, 2)
+    }).pipe(within(none)))
+
   it.effect("`remember` fails with `unavailable`, without a second attempt, if the store is unavailable", () => {
     let asked = 0
     return Effect.gen(function*() {

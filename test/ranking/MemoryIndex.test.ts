@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
-import { Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import { absences, Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import { hashOf, type MemoryRecord, Tag } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
@@ -516,6 +516,12 @@ describe("MemoryIndex.whyNot", () => {
     assert.strictEqual(why("tea and milk", { text: "tea", limit: 1, budget: 1 }), "beyond_limit")
     assert.strictEqual(why("tea and milk", { text: "tea", budget: 1 }), "beyond_budget")
     assert.strictEqual(why("tea and milk", { limit: 1 }), "beyond_limit")
+  })
+
+  it("the text of `not_valid_then` is also true if the record is valid now, but not at `asOf`", () => {
+    const index = indexOf(record("tea", { invalidAt: 8 }))
+    assert.strictEqual(index.whyNot(ada, id("tea"), { asOf: 8 }, 7), "not_valid_then")
+    assert.notMatch(absences.not_valid_then, /\bnow\b/)
   })
 })
 

@@ -238,6 +238,37 @@ law(
 )
 
 law(
+  "Overlay.commit keeps origin and trust of a record that the overlay has restored or created again",
+  (below, branch, overlay) =>
+    Effect.gen(function*() {
+      const tea = yield* put(below, draft("tea"), ada, { origin: "pipeline", trust: 3 })
+      const milk = yield* put(below, draft("milk"), ada, { origin: "pipeline", trust: 3 })
+      yield* below.forget(ada, [tea.id])
+      yield* branch.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }])
+      yield* branch.forget(ada, [milk.id], { purge: true })
+      yield* put(branch, draft("milk", { id: milk.id }), ada, { origin: "pipeline", trust: 3 })
+      yield* overlay.commit
+      for (const { id } of [tea, milk]) {
+        assert.deepEqual({ ...(yield* the(below, ada, id)).source }, { origin: "pipeline", trust: 3 })
+      }
+    })
+)
+
+law(
+  "Overlay.commit writes the source of a record that the overlay has replaced",
+  (below, branch, overlay) =>
+    Effect.gen(function*() {
+      const sources = [{ actor: "Ada" }, { actor: "Bob" }, { reference: "r" }, { session: "s" }, { sequence: 1 }, {}]
+      for (const source of sources) {
+        yield* put(below, draft("tea", { id: id("x"), source: { actor: "Eve" } }))
+        yield* put(branch, draft("tea", { id: id("x"), source }))
+        yield* overlay.commit
+        assert.deepEqual<object>({ ...(yield* the(below, ada, id("x"))).source }, { ...source, origin: "user", trust: 1 })
+      }
+    })
+)
+
+law(
   "Overlay.commit does not write records with the origin `instructions`; they stay in the overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {

@@ -15,7 +15,7 @@ import * as Redaction from "../../src/host/Redaction.ts"
 import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import { ada } from "../../src/testing/Sample.ts"
+import { ada, draft, the } from "../../src/testing/Sample.ts"
 import * as Conversations from "../../src/transfer/Conversations.ts"
 import * as Foreign from "../../src/transfer/Foreign.ts"
 import * as LangGraph from "../../src/transfer/LangGraph.ts"
@@ -207,6 +207,24 @@ describe("importing a file", () => {
       })
     }))
 
+  it.scoped("an import of a Letta agent reports the places of skipped parts, and never their contents", () =>
+    Effect.gen(function*() {
+      const text = JSON.stringify({
+        id: "agent-0",
+        core_memory: [{ label: "persona", value: "A pilot." }, { label: "persona", value: "A spy." }],
+        archival_memory: [{ text: "The code is 1234." }, { text: "The code is 1234.", tags: ["instructions"] }],
+        messages: [{ role: "observer", content: "The code is 1234." }, { role: "observer", content: "" }]
+      })
+      const report = yield* Foreign.apply(yield* memory, ada, Either.getOrThrow(Letta.decode(text, adas)))
+      assert.deepStrictEqual(report.skipped.map(({ examples, reason }) => [reason, ...examples]), [
+        ["the same id a second time", "agent 1, block 2", "agent 1, passage 2"],
+        ["a message with an unknown role", "agent 1, message 1"],
+        ["a message without text", "agent 1, message 2"],
+        ["a tag that a record cannot have", "agent 1, passage 2"]
+      ])
+      assert.notInclude(JSON.stringify(report), "1234")
+    }))
+
   it.scoped("an import of a Zep graph keeps the valid times of facts and the links between entities", () =>
     Effect.gen(function*() {
       const { items, report } = yield* imported("zep")
@@ -246,6 +264,61 @@ describe("importing a file", () => {
         assert.deepStrictEqual(reasons(report), expected)
       }
     }))
+
+  it("an import from ChatGPT counts each message with text that it leaves out, by reason", () => {
+    const node = (parent: string, role: string, text: string) => ({
+      parent,
+      message: { author: { role }, content: { parts: [text] } }
+    })
+    const mapping = {
+      a: { parent: null, message: null },
+      b: node("a", "user", "Which tea?"),
+      c: node("b", "observer", "The user is thirsty."),
+      d: node("c", "observer", ""),
+      e: node("d", "assistant", "Black."),
+      f: { parent: "d", message: { author: 5 } },
+      g: node("d", "observer", "Green.")
+    }
+    const items = Either.getOrThrow(
+      Conversations.decodeChatGpt(JSON.stringify([{ id: "c-1", current_node: "e", mapping }]), adas)
+    )
+    assert.deepStrictEqual(items.flatMap((item) => item._tag === "Skip" ? [item.reason] : []), [
+      "a message with an unknown role",
+      "a message that cannot be read",
+      "a message of another branch"
+    ])
+    assert.lengthOf(items.flatMap((item) => item._tag === "Thread" ? item.messages : []), 2)
+  })
+
+  it.scoped("an import leaves a record as it is that another writer creates during the import", () =>
+    Effect.gen(function*() {
+      const items = Either.getOrThrow(
+        Mem0.decode(JSON.stringify(["a", "b"].map((id) => ({ id, memory: `Imported ${id}.` }))), adas)
+      )
+      for (const some of [items, items.slice(0, 1)]) {
+        const store = yield* memory
+        const first = MemoryId.foreign("mem0", "a")
+        const write = store.put(ada, [draft("Written by another.", { id: first })])
+        const racing: MemoryStore.Service = {
+          ...store,
+          reader: Option.map(store.reader, (reader) => ({
+            ...reader,
+            read: (tenant, ids) => Effect.zipLeft(reader.read(tenant, ids), write)
+          }))
+        }
+        const report = yield* Foreign.apply(racing, ada, some)
+        assert.deepStrictEqual([report.created, report.present, report.skipped], [some.length - 1, 1, []])
+        assert.strictEqual((yield* the(store, ada, first)).body, "Written by another.")
+      }
+    }))
+
+  it("an import from Claude Code keeps the frontmatter fields that a record has no place for in the metadata", () => {
+    const text = "---\nname: 7\ndescription: [a]\ntype: idea\nmood: calm\n---\nUse tabs.\n"
+    const [item] = Notes.decodeClaudeCode([{ path: "memory/tabs.md", text }], adas)
+    assert(item?._tag === "Draft")
+    assert.deepStrictEqual([item.draft.kind, item.draft.summary], ["reference", "tabs"])
+    assert.deepStrictEqual(item.draft.metadata, { name: 7, description: ["a"], type: "idea", mood: "calm" })
+  })
 
   it.scoped("an import redacts secrets in conversations, and a second import of the same conversations adds nothing", () =>
     Effect.gen(function*() {

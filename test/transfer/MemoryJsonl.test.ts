@@ -285,6 +285,17 @@ describe("a MemoryJsonl file", () => {
       assert.isAtMost(most, 15)
     }))
 
+  it.scoped("MemoryJsonl.read refuses a `batch` that is no whole number from 1 to 1,000, and writes nothing", () =>
+    Effect.gen(function*() {
+      const first = yield* memory
+      yield* put(first, draft("tea"))
+      const text = yield* written(first)
+      const second = yield* memory
+      for (const batch of [0, -1, 1.5, 1_001, NaN]) yield* refuses("invalid_draft", read(second, text, { batch }))
+      assert.deepStrictEqual(yield* second.tenants, [])
+      for (const batch of [1, 1_000]) assert.strictEqual((yield* read(second, text, { batch })).records, 1)
+    }))
+
   it.scoped("MemoryJsonl.write reads the store only as its stream is consumed, at most two pages of rows ahead", () =>
     Effect.gen(function*() {
       const store = yield* memory

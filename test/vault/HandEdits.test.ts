@@ -113,6 +113,29 @@ describe("an edit by hand", () => {
   )
 
   law(
+    "an unreadable file is reported to the system viewer of the folder's tenant alone, even if the folder's name is a hash",
+    ({ store, vault, write }) =>
+      Effect.gen(function*() {
+        const tenant = "Société Générale"
+        const heard: Array<string> = []
+        for (const name of [tenant, "default"]) {
+          yield* Effect.forkScoped(Stream.runForEach(store.changes(Viewer.system(name)), (change) =>
+            Effect.sync(() => {
+              if (change._tag === "Issue") heard.push(name)
+            })))
+        }
+        yield* Effect.yieldNow()
+        const viewer = Viewer.make({ userId: "ada", tenant })
+        const [done] = yield* store.put(viewer, [draft("one", { scope: { userId: "ada" } })])
+        const { record } = done!
+        write(pathOf(tenant, record.scope, record.id), "---\nsummary: [\n---\n")
+        yield* vault.refresh
+        yield* vault.refresh
+        assert.deepStrictEqual(heard, [tenant])
+      })
+  )
+
+  law(
     "an unreadable edit by hand is reported as an issue, and leaves the last revision in place",
     ({ issues, read, store, vault, write }) =>
       Effect.gen(function*() {

@@ -34,6 +34,7 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
     return yield* Doctor.examine({
       ...yield* opened(shared),
       ...options,
+      canReindex: StoreAddress.canReindex(shared.store),
       ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
       onProgress: (rows) => progress.at(rows, "reading")
     }).pipe(Effect.ensuring(progress.end))

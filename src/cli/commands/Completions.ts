@@ -15,7 +15,7 @@ export const completions = make({
   name: "completions",
   summary: "print a completion script for bash, zsh or fish",
   description: [
-    "Prints a script that completes commands and options. It has no part of the command in it, so it is made anew after an update."
+    "Prints a script that completes commands and options. The script contains the names of all commands and options, so make it again after an update."
   ],
   options: Options.none,
   args: Args.choice([["bash", "bash" as const], ["zsh", "zsh" as const], ["fish", "fish" as const]], { name: "SHELL" })

@@ -5,8 +5,11 @@ import { FileSystem } from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { MemoryId, stableId } from "../../domain/MemoryId.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { sideOf } from "../../storage/Copy/Lineage.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
 import { pathOf } from "../../storage/MemoryStore/Markdown/Layout.ts"
 import { id as idOf, make, print, type Shared, textArgument } from "../Command.ts"
@@ -19,11 +22,11 @@ import * as StoreAddress from "../StoreAddress.ts"
 /** Schema of the JSON output of `forget` with ids. */
 export const Forgotten = Schema.Struct({
   isPurged: Schema.Boolean,
-  /** The ids of records that existed. */
+  /** The ids of records that the command forgot or, with `--purge`, erased. */
   forgotten: Schema.Array(MemoryId),
   /**
-   * The ids of records that do not exist, have expired, were forgotten before, or are not visible to the viewer. With `--purge`, expired
-   * and forgotten records that the viewer sees are erased, although they are listed here.
+   * The ids of records that do not exist or are not visible to the viewer. Without `--purge`, also the ids of records that have expired or
+   * were forgotten before.
    */
   absent: Schema.Array(MemoryId)
 })
@@ -67,11 +70,13 @@ const forgetAll = (shared: Shared, args: ReadonlyArray<string>, purge: boolean, 
     const ids = Array.from(new Set(yield* Effect.forEach(args, idOf)))
     if (purge) yield* confirm(`Purge ${counted(ids.length, "record")}?`, yes)
     const store = yield* MemoryStore
+    const erasable = purge ? yield* visibleRows(store, shared.viewer, ids) : new Set<MemoryId>()
     const was = yield* store.forget(shared.viewer, ids, purge ? { purge } : {})
+    const isGone = (id: MemoryId, n: number) => was[n] === true || erasable.has(id)
     const answer = {
       isPurged: purge,
-      forgotten: ids.filter((_, n) => was[n]),
-      absent: ids.filter((_, n) => !was[n])
+      forgotten: ids.filter(isGone),
+      absent: ids.filter((id, n) => !isGone(id, n))
     }
     yield* print(
       shared,
@@ -87,6 +92,17 @@ const forgetAll = (shared: Shared, args: ReadonlyArray<string>, purge: boolean, 
       )
     }
   }).pipe(Effect.provide(StoreAddress.layer(shared.store)))
+
+/**
+ * Returns the ids whose rows the viewer sees. The rows include those of expired and forgotten records, which a purge erases, although
+ * `MemoryStore.forget` returns false for them.
+ */
+const visibleRows = (store: Service, viewer: Viewer.Viewer, ids: ReadonlyArray<MemoryId>) =>
+  Effect.gen(function*() {
+    const { reader } = yield* sideOf(store)
+    const rows = yield* reader.read(Viewer.tenantOf(viewer), ids)
+    return new Set(ids.filter((_, n) => Option.exists(rows[n]!, ({ record }) => Viewer.sees(viewer, record.scope)))) // a row per id
+  })
 
 const erase = (shared: Shared, yes: boolean) =>
   Effect.gen(function*() {

@@ -38,7 +38,9 @@ export const importing = make({
     "Records that are there stay as they are. What cannot be carried over is counted by reason."
   ],
   options: Options.all({ format: formatOption }),
-  args: Args.text({ name: "PATH" }).pipe(Args.withDescription("the file or folder; - reads stdin")),
+  args: Args.text({ name: "PATH" }).pipe(
+    Args.withDescription("the file or folder; - reads stdin, if the format is one of a single file")
+  ),
   examples: [
     ["import memories.jsonl", "reads what export wrote"],
     ["import --format mcp memory.jsonl --user ada", "reads the reference server's memory into ada's"],

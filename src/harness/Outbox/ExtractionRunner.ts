@@ -293,9 +293,10 @@ const extract = (
       sequence: entries.map(({ sequence }) => sequence),
       apply
     })
-    yield* withTimeout(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // the embedding may time out after the write
+    const { failures = [] } = yield* withTimeout(runner, remembered).pipe(
+      Effect.catchAll((error) => isWritten ? Effect.succeed({ failures: [{ leg: "vector", error }] }) : error) // timed out after the write
     )
+    for (const { error, leg } of failures) yield* runner.listener.degraded(viewer, leg)(error)
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 

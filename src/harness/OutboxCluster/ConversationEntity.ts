@@ -226,30 +226,25 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
         yield* Effect.forEach(
           used,
           (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), awaitWrite(worker)),
-          {
-            concurrency: "unbounded",
-            discard: true
-          }
+          { concurrency: "unbounded", discard: true }
         )
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(dependencies, tenant, id)
       })
     )
-    /** Calls `use` with the conversation's worker. Does nothing if the conversation was forgotten (`key` is `None`). */
+    /** Calls `use` with the worker of each conversation. */
     const using = (
-      key: Option.Option<OutboxState.ConversationKey>,
+      keys: ReadonlyArray<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
     ) =>
-      Option.match(key, {
-        onNone: () => Effect.void,
-        onSome: (key) =>
-          OutboxWorkers.using(workers, key, (worker) => {
-            used.add(worker)
-            return use(worker)
-          })
-      })
+      Effect.forEach(keys, (key) =>
+        OutboxWorkers.using(workers, key, (worker) => {
+          used.add(worker)
+          return use(worker)
+        }), { discard: true })
+    /** Returns the entity's conversation; an empty list if the conversation was forgotten. */
     const conversation = (name: string) => {
       tenant = name
-      return Effect.map(keyFromRow(runner.log.store, name, id), Option.map(({ key }) => key))
+      return Effect.map(keyFromRow(runner.log.store, name, id), (row) => Option.toArray(row).map(({ key }) => key))
     }
     const awaitAll = (all: ReadonlyArray<Deferred.Deferred<void>>) =>
       Effect.forEach(all, Deferred.await, { discard: true })
@@ -268,17 +263,12 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
           Effect.orDie(using(key, (worker) =>
             lock.withPermits(1)(retryForever(onSignal(dependencies, worker, event))).pipe(Effect.flatMap(awaitAll))))),
       drain: ({ payload }) =>
-        Effect.flatMap(conversation(payload.tenant), (found) => {
+        Effect.flatMap(conversation(payload.tenant), (found) =>
           // if the conversation was forgotten, its former worker notices that no message waits any more
-          const keys: ReadonlyArray<OutboxState.ConversationKey> = Option.isSome(found)
-            ? [found.value]
-            : Array.from(used)
-          return Effect.forEach(keys, (key) =>
-            using(Option.some(key), (worker) => {
-              worker.isStale = true
-              return ExtractionRunner.drain(runner, worker)
-            }), { discard: true })
-        }).pipe(Effect.mapError(({ reason }) => ({ reason })))
+          using(found.length > 0 ? found : Array.from(used), (worker) => {
+            worker.isStale = true
+            return ExtractionRunner.drain(runner, worker)
+          })).pipe(Effect.mapError(({ reason }) => ({ reason })))
     })
   })
 

@@ -20,7 +20,7 @@ import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { type MemoryId, signedId } from "../../domain/MemoryId.ts"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
-import { type MemoryRecord, pieces } from "../../domain/MemoryRecord.ts"
+import { type MemoryRecord, Millis, pieces } from "../../domain/MemoryRecord.ts"
 import { Internal, isInternal, MemoryScope, normalise } from "../../domain/MemoryScope.ts"
 import { Message } from "../../domain/Message.ts"
 import { JsonObject } from "../../domain/Payload.ts"
@@ -45,7 +45,9 @@ export const ThreadData = Schema.Struct({
   /** Number of messages. */
   length: Schema.NonNegativeInt,
   /** Number, from 0, of the page that lists the thread's name. A page is a row with names of threads. */
-  page: Schema.NonNegativeInt
+  page: Schema.NonNegativeInt,
+  /** Time at which the thread was made, epoch milliseconds. Only a renamed thread has it, since its row is newer than the thread. */
+  createdAt: Schema.optional(Millis)
 })
 /** The `data` of the row of a thread. */
 export type ThreadData = typeof ThreadData.Type
@@ -302,9 +304,9 @@ export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<He
 export type Head = Row<ThreadData>
 
 /** Returns a thread's name, length and times from its row. */
-export const threadOf = ({ data: { length, name }, record: { createdAt, updatedAt = createdAt } }: Head): Thread => ({
-  name,
-  length,
-  createdAt,
+export const threadOf = ({ data, record: { createdAt, updatedAt = createdAt } }: Head): Thread => ({
+  name: data.name,
+  length: data.length,
+  createdAt: data.createdAt ?? createdAt,
   updatedAt
 })

@@ -203,7 +203,7 @@ export const rename = (
         const head = yield* needed("rename", rows, source)
         if (source === target) return { answer: undefined, mutations: [] }
         yield* free("rename", rows, target)
-        const moved = { ...head.data, name: target }
+        const moved = { ...head.data, name: target, createdAt: ThreadRows.threadOf(head).createdAt }
         return {
           answer: undefined,
           mutations: [

@@ -111,14 +111,19 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         Effect.flatMap(
           parse(op, SeedEpisode, row),
           (seed) =>
-            Effect.flatMap(Clock.currentTimeMillis, (now) => typed(op, "episodic", named(episodeOf(seed, viewer, now))))
+            Effect.flatMap(
+              Clock.currentTimeMillis,
+              (now) => typed(op, "episodic", { ...named(episodeOf(seed, viewer, now)), id: recordId(viewer, seed.id) })
+            )
         )
     )
 
   return {
     saveEpisode: (viewer, draft) =>
       Effect.gen(function*() {
-        const saved = yield* written("saveEpisode", "episodic", viewer, named(draft))
+        const reference = draft.source?.reference // the adapter's id of the episode, if there is one
+        const id = reference === undefined ? draft.id : recordId(viewer, reference)
+        const saved = yield* written("saveEpisode", "episodic", viewer, { ...named(draft), id })
         yield* ask("saveEpisode", () => adapter.saveEpisode(toEpisode(saved)))
         return saved
       }),
@@ -152,10 +157,19 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
         return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores are made from the ranks
       }),
-    getByIds: (viewer, ids) => {
-      const { getByIds } = adapter
-      return episodes("getByIds", viewer, ask("getByIds", getByIds && (() => getByIds.call(adapter, ids))))
-    },
+    getByIds: (viewer, ids) =>
+      Effect.gen(function*() {
+        const { getByIds } = adapter
+        const rows = ask("getByIds", getByIds && (() => getByIds.call(adapter, ids)))
+        const found = new Map((yield* episodes("getByIds", viewer, rows)).map((one) => [one.record.id, one]))
+        if (!ids.every((id) => found.has(id))) {
+          // the adapter does not know derived ids, so its episodes are read to compare them
+          const query = Payload.definedFields({ sourceEntity: actorOf(viewer), limit: window })
+          const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(query)))
+          for (const one of all) found.set(one.record.id, one)
+        }
+        return ids.flatMap((id) => found.get(id) ?? [])
+      }),
     saveReflection: (viewer, draft) =>
       Effect.gen(function*() {
         const { saveReflection } = adapter
@@ -205,8 +219,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
     semanticRecall: (text, options) =>
       run(Effect.map(memory.semanticRecall(viewer, text, options), (all) => all.map(toEpisode))),
     getByIds: (ids) => {
-      const isOurs = Schema.is(MemoryId.MemoryId)
-      const known = ids.flatMap((id) => [foreign(viewer, id), ...(isOurs(id) ? [id] : [])])
+      const known = ids.flatMap((id) => [foreign(viewer, id), ...(isRecordId(id) ? [id] : [])])
       return run(Effect.map(memory.getByIds(viewer, known), (all) => all.map(toEpisode)))
     },
     saveReflection: (row) =>
@@ -264,6 +277,11 @@ const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A
 /** Derives a record id from the viewer and the adapter's id. If an episode is saved again, the new record thus replaces the old one. */
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
+
+/** Returns the record id of an episode that the adapter keeps. An id with the form of a record id, such as a new one, stays the same. */
+const recordId = (viewer: Viewer.Any, id: string): MemoryId.MemoryId => isRecordId(id) ? id : foreign(viewer, id)
+
+const isRecordId = Schema.is(MemoryId.MemoryId)
 
 type SeedEpisode = typeof SeedEpisode.Type
 type SeedReflection = typeof SeedReflection.Type

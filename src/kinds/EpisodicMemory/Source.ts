@@ -157,7 +157,8 @@ const LimitArgs = Schema.Struct({ limit: Limit })
 /** Condition that excludes the hindsights and counterfactuals, which `BeliefMemory` also stores as reflections. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
-const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
+/** Weights that order matches by time. With `ranker: 0`, neighbours of a match in its session that lack the words are no matches. */
+const byTimeAlone = { lexical: 0, conversation: 0, ranker: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 

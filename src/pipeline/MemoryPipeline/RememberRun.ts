@@ -107,6 +107,8 @@ export const make = (
 const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
   const attempt = Effect.gen(function*() {
     const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
+    const used = turns.flatMap((turn) => turn._tag === "Put" ? turn.draft.source?.sequence ?? [] : [])
+    if (new Set(used).size < used.length) return yield* invalid("remember", "sequence: give messages different numbers")
     const mutations = yield* withoutStored(store, viewer, yield* withFreeIds(store, viewer, turns))
     return { mutations, applied: yield* apply(mutations), failures: [] }
   })
@@ -192,15 +194,15 @@ const reconcile = (
       (answer) => Reconciliation.readDecision(answer, existing.length),
       paced
     )
-    const { kept: decisions, leftOut } = Extraction.firstDecisions(all, maxFacts)
+    const { kept: decisions, leftOut } = Extraction.firstDecisions(all, maxFacts, existing)
     const wordsOf = yield* cut([
       ...facts.map(({ text }) => text),
       ...existing.map(embeddingText),
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
-    const attributed = attribute(decisions, facts, existing, wordsOf)
+    const chosen = Extraction.firstDecisions(attribute(decisions, facts, existing, wordsOf), maxFacts, existing)
     yield* paced(64 * (existing.length + decisions.length))
-    const planned = Reconciliation.applyEvents(attributed, existing, {
+    const planned = Reconciliation.applyEvents(chosen.kept, existing, {
       wordsOf,
       scope,
       kind,
@@ -216,7 +218,12 @@ const reconcile = (
     const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.repeated])
-    return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
+    return {
+      mutations,
+      applied: yield* apply(mutations),
+      failures: found.failures,
+      decisions: leftOut + chosen.leftOut
+    }
   })
 
 /** Sends a prompt to the model, and parses the answer. */
@@ -379,8 +386,7 @@ const withFreeIds = (
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
     if (ids.length === 0) return mutations
     const found = yield* store.get(Viewer.system(viewer.tenant), ids)
-    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // one result per id
-    )
+    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope))) // one result per id
     const others = new Map<MemoryId, MemoryId>()
     for (const id of foreign) others.set(id, stableId(yield* store.sign("derived id", id)))
     return others.size === 0 ? mutations : mutations.map((mutation) => renamed(mutation, others))

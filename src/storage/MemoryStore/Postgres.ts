@@ -43,7 +43,7 @@ export interface Options extends SqlEngine.Options {
   readonly maxConnections?: number | undefined
   /** Time that a call waits for a connection before it fails with `unavailable`. Default 5 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
-  /** Time that a statement may take before it fails with `unavailable`. Default 30 seconds. */
+  /** Time that a statement may take before it fails with `unavailable`, at least 1 ms. Default 30 seconds. */
   readonly statementTimeout?: Duration.DurationInput | undefined
   /** A standby server for reads. Default: none; all reads go to the primary. */
   readonly replica?: ReplicaOptions | undefined
@@ -57,9 +57,9 @@ export interface ReplicaOptions {
    */
   readonly url: Redacted.Redacted
   /**
-   * Largest age of an answer. A write of another process becomes visible after this time at the latest, a write of this process at once.
-   * Reads go to the primary while the standby is further behind than this, or does not answer. Writes, `changes`, use counts, tenants,
-   * compaction, and the list of models always use the primary.
+   * Largest age of an answer, at least 1 ms. A write of another process becomes visible after this time at the latest, a write of this
+   * process at once. Reads go to the primary while the standby is further behind than this, or does not answer. Writes, `changes`, use
+   * counts, tenants, compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }
@@ -125,8 +125,8 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       options
     yield* Validation.refuseOptions("postgres.make", [
       ...Validation.timeIssues("connectTimeout", connectTimeout, { least: 1 }),
-      ...Validation.timeIssues("statementTimeout", statementTimeout, { least: 0 }),
-      ...Validation.timeIssues("replica.staleness", options.replica?.staleness, { least: 0, infinite: true }),
+      ...Validation.timeIssues("statementTimeout", statementTimeout, { least: 1 }),
+      ...Validation.timeIssues("replica.staleness", options.replica?.staleness, { least: 1, infinite: true }),
       ...Validation.countIssues("maxConnections", maxConnections, 1)
     ])
     yield* checkSchema(schema)

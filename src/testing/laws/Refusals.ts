@@ -81,6 +81,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
       JSON.parse("{\"__proto__\":{\"admin\":true}}"),
       JSON.parse("{\"deep\":{\"__proto__\":1}}"),
       { n: nested(64) },
+      { n: Object.assign([], { 1: 1 }) }, // a sparse array
       { n: new Date(0) },
       { n: () => 1 },
       { n: 1n },
@@ -183,6 +184,7 @@ export const laws: ReadonlyArray<Law> = [
         { data: {} },
         { data: { n: NaN } },
         { metadata: JSON.parse("{\"__proto__\":1}") },
+        { metadata: { n: Object.assign([1], { 2: 1 }) } },
         { expiresAt: 0 },
         { supersededBy: "x" },
         { links: [{}] }

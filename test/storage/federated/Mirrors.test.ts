@@ -174,6 +174,38 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
+    "a put with an id that the caller chose fails if a writable mirror that may have the id does not answer",
+    Federated.layer({
+      main: memory,
+      closed: { ...faulty({ ops: ["get", "reader"] }), writable: false, mirror: () => true },
+      open: { ...faulty({ ops: ["get", "reader"], fault: "unavailable" }), mirror: () => true }
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* refuses("unavailable", store.put(ada, [draft("tea", { id: id("tea") })]))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "main"), [])
+      })
+  )
+
+  it.scoped("a put may use the id of a forgotten copy whose record is gone, also a put by `System`", () =>
+    Effect.gen(function*() {
+      for (const viewer of [ada, system]) {
+        const copies = yield* Layer.build(Layer.fresh(MemoryStore.layerInMemory))
+        const below = Context.get(copies, MemoryStore.MemoryStore)
+        const { id } = yield* put(below, draft("tea"))
+        yield* below.forget(ada, [id])
+        yield* Effect.gen(function*() {
+          const store = yield* MemoryStore.MemoryStore
+          yield* refuses("conflict", store.put(viewer, [draft("green tea", { id })], { ifRevision: 2 }))
+          yield* put(store, draft("green tea", { id }), viewer)
+          assert.deepStrictEqual(yield* bodiesIn(yield* Federated.Federated, "main"), ["green tea"])
+        }).pipe(Effect.provide(
+          Federated.layer({ main: memory, copies: { layer: Layer.succeedContext(copies), mirror: () => true } })
+        ))
+      }
+    }))
+
+  law(
     "`forget` fails with `io` if a copy in a mirror remains, and a second `forget` removes the copy",
     Federated.layer({
       main: memory,

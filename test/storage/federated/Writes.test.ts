@@ -2,6 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { MemoryId } from "../../../src/domain/MemoryId.ts"
+import type { MemoryMutation } from "../../../src/domain/MemoryMutation.ts"
 import { Internal } from "../../../src/domain/MemoryScope.ts"
 import * as MemoryStore from "../../../src/storage/MemoryStore.ts"
 import * as Federated from "../../../src/storage/MemoryStore/Federated.ts"
@@ -243,6 +245,30 @@ describe("a batch over several stores of a federation", () => {
         const { revision: _, ...before } = { ...kept }
         const { revision, ...after } = { ...yield* the(store, ada, kept.id) }
         assert.deepStrictEqual([after, revision], [before, 3])
+      })
+  )
+
+  law(
+    "a batch that purges records in both stores is undone in the first, except for its purges, if the second fails",
+    Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
+    (store) =>
+      Effect.gen(function*() {
+        const [kept, gone, anew] = yield* Effect.forEach(["kept", "gone", "anew"], (body) => put(store, draft(body)))
+        const tea = yield* put(store, fact("fact"))
+        const purge = ({ id }: { readonly id: MemoryId }): MemoryMutation => ({ _tag: "Forget", id, purge: true })
+        yield* refuses(
+          "io",
+          store.apply(ada, [
+            update(gone!.id, "changed"),
+            purge(gone!),
+            update(kept!.id, "changed"),
+            purge(anew!),
+            Put(draft("created again", { id: anew!.id })),
+            Put(draft("new")),
+            purge(tea)
+          ])
+        )
+        assert.deepStrictEqual((yield* listed(store, ada)).sort(), ["fact", "kept"])
       })
   )
 

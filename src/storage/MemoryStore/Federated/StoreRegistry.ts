@@ -186,8 +186,8 @@ export interface Ownership {
   readonly owner: Member | undefined
   /** The record in `owner`, even if the viewer may not see the record. */
   readonly record: MemoryRecord | undefined
-  /** The first member before `owner` that failed to answer, and so may have the id. Without an `owner`, all members are considered. */
-  readonly unanswered: { readonly member: Member; readonly error: MemoryError.MemoryError } | undefined
+  /** The members before `owner` that failed to answer, and so may have the id. Without an `owner`, all members are considered. */
+  readonly unanswered: ReadonlyArray<{ readonly member: Member; readonly error: MemoryError.MemoryError }>
 }
 
 /** Finds the member that has each id. All members are asked in parallel. Cost: one `get` of each member. */
@@ -212,11 +212,11 @@ const ownersFrom = (
 ): (id: MemoryId) => Ownership => {
   const owners = new Map<MemoryId, Ownership>()
   for (const [n, id] of ids.entries()) {
-    let unanswered: Ownership["unanswered"]
+    const unanswered: Array<Ownership["unanswered"][number]> = []
     let record: MemoryRecord | undefined
     const at = answers.findIndex((answer, m) => {
       if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
-      else unanswered ??= { member: members[m]!, error: answer.left }
+      else unanswered.push({ member: members[m]!, error: answer.left })
       return record !== undefined
     })
     owners.set(id, { owner: members[at], record, unanswered })
@@ -293,13 +293,13 @@ export const revisionsOf = (
       )
   })
 
-const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: undefined }
+const noOwner: Ownership = { owner: undefined, record: undefined, unanswered: [] }
 
 /** Returns the member that has an id; `undefined` if none has it. Fails if a member failed to answer and no owner was found. */
 export const ownerOrError = (
-  { owner, unanswered }: Ownership
+  { owner, unanswered: [first] }: Ownership
 ): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
-  owner === undefined && unanswered !== undefined ? unanswered.error : Effect.succeed(owner)
+  owner === undefined && first !== undefined ? first.error : Effect.succeed(owner)
 
 /**
  * Groups `ids` by the member that has them, and calls `ask` once for each group. The results are in the order of `ids`. Ids that no member

@@ -194,9 +194,7 @@ const internal = (
  * Failures of read-only mirrors are ignored, since the federation writes only copies to them.
  */
 const ownerToWrite = ({ owner, unanswered }: StoreRegistry.Ownership): Io<StoreRegistry.Member | undefined> =>
-  unanswered !== undefined && (unanswered.member.writable || unanswered.member.mirror === undefined)
-    ? unanswered.error
-    : Effect.succeed(owner)
+  unanswered.find(({ member }) => member.writable || member.mirror === undefined)?.error ?? Effect.succeed(owner)
 
 /**
  * Fails if a mutation changes a record in a read-only member. If the viewer does not see the record, a put fails, because its id is taken;
@@ -214,9 +212,11 @@ const refused = (
     const id = idOf(mutation)!
     const { mirror, name, store } = member
     const rows = yield* located.rows.get(member)! // `located` contains the answer of every member
-    const isLeft = mirror !== undefined && rows.get(id)?.forgotten === true
+    const isLeft = mutation._tag === "Put" && mirror !== undefined && rows.get(id)?.forgotten === true
     const [found] = yield* store.get(viewer, [id])
-    if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
+    if (!isLeft && Option.isSome(found!)) {
+      return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
+    }
     if (mutation._tag === "Put" && (mutation.ifRevision ?? 0) > 0) {
       const expected = mutation.ifRevision ?? 0
       const message = `expected revision ${expected}, found 0`
@@ -231,9 +231,10 @@ const refused = (
 const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   indexes.some((n) => {
     const mutation = batch[n]!
-    return mutation._tag === "Forget" && mutation.purge === true ||
-      idOf(mutation) !== undefined && !member.store.capabilities.history
+    return isPurge(mutation) || idOf(mutation) !== undefined && !member.store.capabilities.history
   })
+
+const isPurge = (mutation: MemoryMutation): boolean => mutation._tag === "Forget" && mutation.purge === true
 
 /** The mutations of a batch for one store. `indexes` are their positions in the batch. */
 interface Part {
@@ -261,7 +262,7 @@ const apply = (
     for (const { member, indexes } of parts) {
       const exit = yield* Effect.exit(member.store.apply(viewer, indexes.map((n) => batch[n]!), provenance))
       if (Exit.isFailure(exit)) {
-        yield* undo(parts.slice(0, answers.length), answers, viewer, provenance)
+        yield* undo(parts.slice(0, answers.length), answers, viewer, batch, provenance)
         return yield* Effect.failCause(exit.cause)
       }
       answers.push(exit.value)
@@ -316,21 +317,34 @@ const checkWhole = (
   })
 
 /**
- * Rolls back the parts that were written. A part with a purge cannot be rolled back, not even its other mutations. Failures are only
+ * Rolls back the parts that were written. A purge cannot be rolled back, nor can earlier mutations of the purged record. Failures are only
  * logged, so that the caller receives the original error.
  */
 const undo = (
   parts: ReadonlyArray<Part>,
   answers: ReadonlyArray<ReadonlyArray<Applied>>,
   viewer: Viewer.Any,
+  batch: ReadonlyArray<MemoryMutation>,
   provenance: Provenance
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
-    for (const [n, { member }] of parts.entries()) {
+    for (const [n, part] of parts.entries()) {
+      const { member } = part
+      const mutations = inverse(reversible(part, answers[n]!, batch), now)
       yield* Effect.catchAll(
-        member.store.apply(Viewer.system(viewer.tenant), inverse(answers[n]!, now), provenance),
+        member.store.apply(Viewer.system(viewer.tenant), mutations, provenance),
         (error) => Effect.logError(`${member.name}: half a batch could not be taken back`, error)
       )
     }
   })
+
+/** Returns the results of a part that can be rolled back: those of records that the part does not purge later. */
+const reversible = (
+  { indexes }: Part,
+  answers: ReadonlyArray<Applied>,
+  batch: ReadonlyArray<MemoryMutation>
+): ReadonlyArray<Applied> => {
+  const purges = new Map(indexes.flatMap((n, i) => isPurge(batch[n]!) ? [[idOf(batch[n]!), i] as const] : []))
+  return answers.filter(({ id }, i) => i > (purges.get(id) ?? -1))
+}

@@ -34,7 +34,7 @@ export interface Prepared {
   readonly isSeparate: boolean
 }
 
-/** Number of records that are planned before the event loop gets a turn. Planning one record takes about 0.1 ms. */
+/** Largest number of records that are planned before the event loop gets a turn. Planning one record takes about 0.1 ms. */
 const plansPerPause = 32
 
 /** Outcomes of the batches that were passed to `write`, in the same order. */
@@ -44,9 +44,9 @@ export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
-   * Writes batches as a group, and returns the outcome of each. No two batches may share a record or a file. If appending to the history
-   * fails, all batches fail. If the files of a batch cannot be written, only that batch fails. If a person has edited a file of a batch
-   * since planning, the batch fails with `lost`. The caller then runs again, and plans a new batch.
+   * Writes batches as a group, and returns the outcome of each. No two may share a record or a file. If the append to the history fails,
+   * all fail, except a purge on a full disk. If the files of a batch cannot be written, only that batch fails. The others may fail, too, if
+   * it cannot be rolled back. A batch with a file that was edited since planning fails with `lost`. Its caller then plans anew.
    */
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
@@ -60,7 +60,7 @@ export interface Dependencies extends WritePlan.Dependencies {
   readonly isClean: () => boolean
   /** Overwrites the history lines of the records that a batch purged. */
   readonly erasePurged: (batch: Batch, isPurge: boolean) => Io<void>
-  /** Called once the files of a batch are written. A purge on a full disk has no line in the history, and so no `batch`. */
+  /** Called once the files of a batch are written, or left to the lock's new holder. A purge on a full disk has no `batch`. */
   readonly written: (batch: Batch | undefined) => void
   /** Deletes the snapshot. */
   readonly removeSnapshot: Io<void>
@@ -70,7 +70,7 @@ export interface Dependencies extends WritePlan.Dependencies {
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
-  /** Replaces and removes files as planned. A file that a person has edited meanwhile stays. The edit becomes the next revision. */
+  /** Replaces and removes files as planned. An edited file stays, except in a purge. The edit then becomes the next revision. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, removed, parts } of plans) {
@@ -268,7 +268,7 @@ export const makeWriters = (
     let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed. If so, the vault's state is updated before the next writer starts. */
     let isBehind = false
-    /** Number of writers served since the lock was last left free for other processes. */
+    /** Number of writers served since the lock was last left free for `yieldMillis`. */
     let writersServed = 0
     /** Done when the lock that is held now is released. */
     let unlocked: Deferred.Deferred<void> | undefined
@@ -333,7 +333,7 @@ export const makeWriters = (
         const done = yield* Effect.exit(lock.withLock(held, () => queue.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const writer of isHeld ? [first] : [first, ...others]) { // all queued writers fail if the lock was not taken
+        for (const writer of isHeld ? [first] : [first, ...others]) { // writers queued before the attempt fail if it got no lock
           const at = writer === undefined ? -1 : queue.indexOf(writer)
           if (writer === undefined || at < 0) continue
           queue.splice(at, 1)

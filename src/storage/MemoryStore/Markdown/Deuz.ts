@@ -154,7 +154,7 @@ const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Sche
 
 /**
  * Makes a backend with the vectors of `vectorBackend` and the vectors of Deuz. Deuz's vector is not used if the record was edited after
- * Deuz wrote it. `unnamed` is the model of the vectors in files that name no model. Default: such vectors are not used.
+ * Deuz wrote it. `unnamed` is the model of each vector whose record has a file that names no model. Default: such vectors are not used.
  */
 export const vectors = (
   fs: VaultFileSystem,

@@ -16,7 +16,7 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
  * Metadata that shows whether a file has changed. Times are in epoch ms, the size in bytes. `born` is the creation time. A tool can replace
- * a file, but cannot set this time back. The change time of the inode (`ctime`) is missing, since the platform does not report it.
+ * a file, but cannot set this time back on Linux. The change time of the inode (`ctime`) is missing, since the platform does not report it.
  */
 export interface Stat {
   readonly mtime: number
@@ -92,12 +92,12 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that one synchronous call reads or writes. */
 export const most = 262_144
-/** Largest number of synchronous calls per event loop iteration. 16,384 bytes, or 16 names in a folder, count as one more call. */
+/** Largest number of synchronous calls per event loop iteration, `linkStatNow` aside. 16 KiB or 16 names in a folder are one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
 
-/** Makes a file system that calls Node directly. `service` is used only for recursive calls, and to read large files. */
+/** Makes a file system that calls Node directly. `service` is used only to list or remove folders recursively, and to read large files. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   const budget = EventLoop.makeIterationBudget(stretch)
   const open = Effect.unsafeMakeLatch(true)
@@ -130,6 +130,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         budget.spend(1 + work(done))
         return Effect.succeed(done)
       } catch (cause) {
+        budget.spend(1)
         return Effect.fail(failure(method, path, cause))
       }
     })

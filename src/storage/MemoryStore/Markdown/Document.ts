@@ -116,8 +116,8 @@ export const print = (
 }
 
 /**
- * Divides the metadata of a note. `properties` gets the entries that are properties in the author's text; `metadata` gets all others. If
- * the file is not a note, returns the metadata undivided, and `extra` as `properties`.
+ * Divides the metadata of a note whose author chose the file's name. `properties` gets the entries that are properties in the author's
+ * text; `metadata` gets all others. If the file is not such a note, returns the metadata undivided, and `extra` as `properties`.
  */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }
@@ -130,9 +130,9 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 }
 
 /**
- * Reads the record in the text of a file. `Left` is the reason why the text is not a record. `mtime` is used for times that the text does
- * not state. `previous` is the record that was last read from the file. If a note that the library did not write has no property for a
- * field, the field keeps its value in `previous`, unless the author removed the property.
+ * Reads the record in the text of a file. `Left` is the reason why the text is not a record. `mtime` becomes the creation time if that is
+ * not known otherwise. `previous` is the record that was last read from the file. If a note that the library did not write has no property
+ * for a field, the field may keep its value in `previous` (see `ForeignNote.read`).
  */
 export const parse = (
   context: Context,
@@ -307,8 +307,8 @@ const summaryOf = (recordPath: Layout.RecordPath, body: string): string | undefi
   recordPath.id === undefined ? deriveSummary(recordPath.name) : deriveSummary(body) || undefined
 
 /**
- * Converts the property `tags` to a list. The value may be a list, or a line of words as in Obsidian. Any other value is returned
- * unchanged, so that the schema rejects it.
+ * Converts the property `tags` to a list. The value may be a list, or a line of words as in Obsidian. No value gives an empty list. Any
+ * other value is returned unchanged, so that the schema rejects it.
  */
 const tagsOf = (tags: unknown): unknown =>
   typeof tags === "string"

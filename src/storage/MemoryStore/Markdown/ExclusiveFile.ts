@@ -28,7 +28,7 @@ export interface ExclusiveFile<E = PlatformError> {
   readonly close: Effect.Effect<void>
 }
 
-/** An open file in the staging folder, to which every claim of this process makes a hard link. `name` is the path of the open file. */
+/** An open file in the staging folder. If `hasTwoNames` is true, claims make hard links to this file. `name` is the path of the file. */
 interface HeldFile extends ExclusiveFile {
   readonly name: string
   /** Whether the file system supports hard links, and reports the same inode for two names of one file. */

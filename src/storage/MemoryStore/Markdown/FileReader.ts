@@ -58,7 +58,7 @@ export interface FileReader {
   readonly begin: () => void
 }
 
-/** Time in milliseconds within which two changes of a file may have the same mtime. The second change then goes unnoticed. */
+/** Time in milliseconds within which two changes of a file may have the same mtime. A file that changed so recently is read again. */
 const racy = 2_000
 
 /** Makes the reader of a vault. `vault` returns what is known about a file or a record. */
@@ -215,7 +215,7 @@ const noValidation = { disableValidation: true }
 
 /** The record of a note that is not new. The note's text is the current or the next revision of this record. */
 export interface KnownNote extends ForeignNote.Previous {
-  /** Whether the text is unchanged. If so, the record is unchanged too, except for fields that are derived from the path. */
+  /** Whether the text is known to be unchanged. If so, the record is unchanged, too, except for fields that are derived from the path. */
   readonly isSame: boolean
 }
 

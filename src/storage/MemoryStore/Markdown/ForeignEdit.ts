@@ -3,7 +3,7 @@
  *
  * A changed field is written if the author's frontmatter has a property for the field. Any other changed field is not written, and must be
  * stored elsewhere. A changed body is written. Law: all other bytes of the text stay the same, such as comments, order, quoting, line ends
- * and the BOM. All functions are pure.
+ * and the BOM. Exception: comments at a removed property or list item, or inside a replaced value, may be lost. All functions are pure.
  */
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"

@@ -4,13 +4,16 @@
  *
  * ```text
  * frontmatter    is part of the body if it cannot be parsed
- * properties     become fields of the record if their names and values match, otherwise metadata with the same names
- * summary        that of the text, else the file's name
+ * properties     become fields of the record if their names and values match, otherwise metadata with the same names. Exception: drover's
+ *                own properties do not become metadata, but stay in the file
+ * summary        that of the text, else an earlier explicit summary, else one derived from the body if the file is named after an id, else
+ *                the file's name
  * tags           those of the property, then those in the body (#tag). If the property has more than 32 tags or an invalid one, the
  *                whole property becomes metadata, too
  * created, date  set createdAt if there is no valid property createdAt
- * expiresAt      becomes metadata, so that no property makes the library delete another author's note
- * body           at most 1,048,576 characters; the rest is not read, and the file is then never written
+ * expiresAt      becomes metadata, so that no property makes the library delete another author's note. Exception: in a text by drover, or
+ *                with a `hash` in the library's format, it sets the field
+ * body           at most 1,048,576 characters; the rest is not read. The library then never changes the text, but may restore it
  * ```
  *
  * The field `issues` says which parts of a text could not be read. All functions are pure.
@@ -37,8 +40,8 @@ export interface Previous {
 }
 
 /**
- * Returns a `Previous` for a text that the library wrote. Such a text had a property for every field. A property that is missing now
- * therefore counts as removed.
+ * Returns a `Previous` for a text that the library wrote. Such a text had a property for every field that differed from its default. A
+ * property that is missing now therefore counts as removed.
  */
 export const withAllProperties = ({ record }: Previous): Previous => ({
   record,
@@ -92,8 +95,9 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
 
 /**
  * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`, unless the author
- * removed the property. The creation time is `mtime` (epoch ms) if not known otherwise. `Left` if a folder's name is the hash of an id, and
- * the text does not state this id. Also `Left` if a text of drover (another memory program) states another tenant or scope than its path.
+ * removed the property. Exceptions: `updatedAt`, `revision`, and `source` (only trust 3 is kept). The creation time is `mtime` (epoch ms)
+ * if not known otherwise. `Left` if a folder's name is the hash of an id, and the text does not state this id. Also `Left` if a text of
+ * drover (another memory program) states another tenant or scope than its path.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
@@ -137,7 +141,7 @@ const readAt = (
   const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
     before === undefined || isGone(key) ? undefined : before[key]
 
-  /** Properties from which no field has been read so far. Those that remain in the end become metadata. */
+  /** Properties from which no field has been read so far. Those that remain in the end become metadata, except drover's own properties. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.properties.has(key)))
   const isSigned = Layout.isLibraryText(matter)
   const source = isSigned
@@ -334,7 +338,10 @@ const defined = (fields: Matter): Matter =>
 const cut = (body: string): string =>
   body.length <= maxFileBody ? body : body.slice(0, maxFileBody).replace(/[\uD800-\uDBFF]$/, "")
 
-/** Converts a value to one line of at most 200 characters. Cuts a longer text between words, and then calls `wasCut`. */
+/**
+ * Converts a value to one line of at most 200 characters. Cuts a longer text, between words if possible. Calls `wasCut` if the text was
+ * cut, or had line breaks. Returns `undefined` for a list, a map or a blank text.
+ */
 const asLine = (value: unknown, wasCut: () => void): string | undefined => {
   if (typeof value === "object") return undefined
   const text = String(value).toWellFormed()

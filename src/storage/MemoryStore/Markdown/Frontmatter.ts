@@ -96,8 +96,8 @@ const full = (text: string): Either.Either<Matter, string> =>
     ))
 
 /**
- * Parses YAML into nodes with their ranges. `Left` if a key occurs twice in a map, if there are more than 20 aliases, or if keys contain
- * keys that are lists or maps, more than 3 levels deep. The YAML library would take quadratic time or longer for such texts.
+ * Parses YAML into nodes with their ranges. `Left` if a key occurs twice in a map, or if there are more than 20 aliases. Also `Left` if
+ * more than 3 keys that are lists or maps are nested in each other. The YAML library would take quadratic time or longer for such texts.
  */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({

@@ -1,8 +1,10 @@
 /**
- * The history of a vault: a log of all revisions of all records, in one append-only file. A revision is appended and synced before its
- * `.md` file is written. So the history is authoritative, and the `.md` files are a view of the history. Each line states its byte offset,
- * except lines that a compaction wrote. If a line is not at its stated offset, it is ignored: a writer appended it late, without the lock.
- * Each rewrite of the file increments a counter, the epoch. Every line states the epoch, in case the first line is damaged.
+ * The history of a vault: a log of the revisions of its records, in one append-only file. A compaction keeps at most `revisionsKept`
+ * revisions of a record. A note that the library did not write has no revision in the log before its first change. A revision is appended
+ * and synced before the library writes its `.md` file. So the history is authoritative, and the `.md` files are a view of the history. Each
+ * line states its byte offset, except the lines of revisions that a rewrite of the file wrote. If a line is not at its stated offset, it is
+ * ignored: a writer appended it late, without the lock. Each rewrite of the file increments a counter, the epoch. Every line states the
+ * epoch, in case the first line is damaged.
  *
  * A batch is a group of revisions that take effect together. A checkpoint is a line which states that the `.md` files of all batches so far
  * are on disk. Later batches are pending. A pending batch counts only if all its lines are there, at their offsets. If its writer dies, the
@@ -38,7 +40,7 @@ export interface History {
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones included. */
   readonly records: () => number
-  /** Number of purges read since the history was last rewritten, without those of the library's own records. */
+  /** Number of purges read or appended since the history was last rewritten, without those of the library's own records. */
   readonly erasures: () => number
   /** Reads a revision. `None` if its line was erased or damaged, or if the file was rewritten. Cost: one read of the line. */
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>

@@ -5,7 +5,7 @@
  *
  * ```text
  * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
- * checksum \t {"epoch":1,"offset":83,"batch":4,"part":0,"parts":2,"id":…} \t {"record":…} \n
+ * checksum \t {"epoch":1,"offset":100,"batch":4,"part":0,"parts":2,"id":…} \t {"record":…} \n
  * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
  * ```
  */
@@ -27,7 +27,7 @@ export interface View {
   readonly path: string | null
   /** Paths of other files that contain the record or its id. The revision removes these files. */
   readonly removed: ReadonlyArray<string>
-  /** Hash of the text at `path` before the revision; `null` if there was no file. */
+  /** Hash of the text at `path`, or of the removed file, before the revision; `null` if none. The same as `after` for an edit by hand. */
   readonly before: string | null
   /** Hash of the text at `path` after the revision; `null` if there is no file. */
   readonly after: string | null
@@ -60,7 +60,7 @@ export interface RevisionLocation extends View {
   /** Index of this part in its batch, from 0. `parts` is the number of parts in the batch. */
   readonly part: number
   readonly parts: number
-  /** Whether a compaction wrote the line. Such a line does not state its offset. */
+  /** Whether a rewrite of the file, such as a compaction, wrote the line. Such a line does not state its offset. */
   readonly isKept: boolean
 }
 
@@ -87,9 +87,9 @@ export interface WrittenRevision {
 /** The metadata of a line. Its types are not validated, since the checksum proves that the library wrote the line. */
 export interface Meta {
   readonly epoch: number
-  /** Byte offset of the line. Absent in lines written by a compaction. */
+  /** Byte offset of the line. Absent in the lines of revisions that a rewrite of the file wrote. */
   readonly offset?: number
-  /** Number of the last batch whose `.md` files are on disk. Only the line of a checkpoint has this key. */
+  /** Number of the last batch whose `.md` files are on disk. Only the head and the lines of checkpoints have this key. */
   readonly landed?: number
   /** Number of the batch that this line rolls back. */
   readonly undone?: number
@@ -319,7 +319,7 @@ export interface HistoryIndex {
   readonly dead: number
   /** Hash of the first 4 KiB and the last 4 KiB that the index covers. */
   readonly hash: string
-  /** Locations of all revisions. The locations of one record are adjacent, newest first. */
+  /** Locations of all revisions. Those of one record are in order, newest first; adjacent, except in an index read from a snapshot. */
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 
@@ -367,7 +367,7 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   return at < 0 ? a.length : at
 }
 
-/** Returns metadata and content of the lines at `locations`, last line first. Skips damaged lines. `bytes` is the whole history file. */
+/** Returns metadata and content of the lines at `locations`, in reverse order. Skips damaged lines. `bytes` is the whole history file. */
 export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()

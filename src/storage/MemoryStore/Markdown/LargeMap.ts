@@ -1,7 +1,8 @@
 /**
  * A map with string keys that grows in small steps. A plain `Map` copies all its entries at once when it is full. This takes 10 ms for
- * 65,536 entries. A `LargeMap` with more than 4,096 entries distributes its entries among 64 maps, by a hash of the key. Iteration is then
- * not in the order of insertion. An iterator must be used up before the map is changed. Otherwise, the iterator may miss the change.
+ * 65,536 entries. Once a `LargeMap` has more than 4,096 entries, it distributes its entries among 64 maps, by a hash of the key, even if it
+ * shrinks later. Iteration is then not in the order of insertion. An iterator must be used up before the map is changed. Otherwise, the
+ * iterator may miss the change.
  */
 export class LargeMap<K extends string, V> {
   #parts: ReadonlyArray<Map<K, V>> = [new Map()]
@@ -55,7 +56,7 @@ export class LargeMap<K extends string, V> {
   }
 }
 
-/** Largest number of entries for which a `LargeMap` uses a single `Map`. */
+/** Number of entries above which a `LargeMap` divides its single `Map`, once and for all. */
 const largest = 4_096
 /** Number of maps among which the entries of a larger map are distributed. Must be a power of two. */
 const count = 64

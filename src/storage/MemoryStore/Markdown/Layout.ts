@@ -29,7 +29,7 @@ const folders: Readonly<Record<Field, string>> = {
   actorId: "actors"
 }
 const fieldOf = new Map(fields.map((field) => [folders[field], field]))
-/** The folders below which the library writes the files of records. */
+/** The folders below which `pathOf` places the files of records. Notes at other paths stay there. */
 export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.values(folders), "global"]
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
@@ -70,7 +70,7 @@ export const tenantFolder = (tenant: string): string => tenant === "default" ? "
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 
-/** Returns the path at which the library writes a record, with `/` as the separator. */
+/** Returns the path at which the library writes a record, with `/` as the separator. A note keeps the path that its author chose. */
 export const pathOf = (tenant: string, scope: MemoryScope.MemoryScope, id: MemoryId): string =>
   isInternalScope(scope)
     ? `${internal}/${tenantFolder(tenant)}${id}.md`

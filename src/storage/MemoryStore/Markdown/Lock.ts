@@ -1,8 +1,9 @@
 /**
- * The lock of a vault. Only the process that holds the lock may write. The lock is a file that only one process can create. The holder
- * writes heartbeats to the file. Another process steals the lock if the file stays unchanged for `timeout`, by that process's clock. The
- * thief first moves away the folder of the holder's temporary files (`Layout.stagingFolderOf`). Then it renames the lock file. Only one of
- * several renames succeeds. The holder keeps its lock file open. The lock is lost if the lock's path has another inode, or no file.
+ * The lock of a vault. Only the process that holds the lock may write records, history and vectors; the snapshot is written without it. The
+ * lock is a file that only one process can create. The holder writes heartbeats to the file. Another process steals the lock if the file
+ * stays unchanged for `timeout`, by that process's clock. The thief first moves away the folder of the holder's temporary files
+ * (`Layout.stagingFolderOf`). Then it renames the lock file. Only one of several renames succeeds. The holder keeps its lock file open. The
+ * lock is lost if the lock's path has another inode, or no file.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -229,8 +230,9 @@ const hour = 3_600_000
 
 /**
  * Makes a function that removes the temporary files of killed writers. A call does nothing if another call has tried to remove them within
- * the last hour. The caller must hold the lock, so that no other process is writing. Files younger than `timeout` are kept. Their writer
- * may have been suspended, and may still resume. Cost: a listing of every folder.
+ * the last hour. The caller must hold the lock, so that no other process is writing. The staging folders of all other processes are
+ * removed, whatever their age. Any other file younger than `timeout` is kept. Its writer may have been suspended, and may still resume.
+ * Cost: a listing of every folder.
  */
 export const cleanUpTempFiles = (
   fs: VaultFileSystem,

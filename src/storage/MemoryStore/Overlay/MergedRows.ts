@@ -219,7 +219,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
     if (base && isPurged) return [{ _tag: "Forget", id, purge: true, ifRevision }]
     return baseRecord ? [{ _tag: "Forget", id, ifRevision }] : []
   }
-  if (baseRecord && !isPurged && isPatch(baseRecord, live)) {
+  if (isUpdate(row, live)) {
     return [{ _tag: "Update", id, patch: patchTo(live), ifRevision }]
   }
   return [
@@ -238,9 +238,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {
     const live = isInstructions(row) ? undefined : liveAt(row, now)
-    return live && (!row.base || live.source.trust !== row.base.record.source.trust || !isPatch(row.base.record, live))
-      ? [live.source]
-      : []
+    return live && (!isUpdate(row, live) || live.source.trust !== row.base?.record.source.trust) ? [live.source] : []
   })
   const [first, ...others] = new Set(written.map(({ origin }) => origin))
   return {
@@ -256,13 +254,17 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
+/** Whether a commit writes the record `live` of a row as an `Update` of the base store's record. If not, a `Put` writes the record. */
+const isUpdate = ({ base, isPurged }: Row, live: MemoryRecord): boolean =>
+  base !== undefined && !base.forgotten && !isPurged && isPatch(base.record, live)
+
 /** Whether a mutation `Update` can turn the record `from` into `to`. If not, a `Put` must replace the record. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&
   from.source.origin === to.source.origin && from.source.trust <= to.source.trust &&
   from.source.reference === to.source.reference && from.source.session === to.source.session &&
-  from.source.sequence === to.source.sequence
+  from.source.actor === to.source.actor && from.source.sequence === to.source.sequence
 
 const patchTo = (record: MemoryRecord): Patch => ({
   summary: record.summaryDerived ? undefined : record.summary,
