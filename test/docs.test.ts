@@ -32,9 +32,12 @@ const argumentsAt = (source: string, from: number): string => {
   return source.slice(from, at - 1)
 }
 
-/** The modules of `src` that call `withSpan`. The span names of a store begin with `${name}`, not a module, so the list contains that. */
+/**
+ * The modules of `src` that call `withSpan`, or `Effect.fn` with the name of a span. The span names of a store begin with `${name}`, not a
+ * module, so the list contains that.
+ */
 const spanning = sources.flatMap((source) =>
-  Array.from(source.matchAll(/withSpan\(/g), (call) => {
+  Array.from(source.matchAll(/withSpan\(|Effect\.fn\((?=["`])/g), (call) => {
     const names = argumentsAt(source, call.index + call[0].length)
       .matchAll(/["`](\w+|\$\{name\})\.(?:\w+|\$\{[\w.]+\})["`]/g)
     return Array.from(names, ([, module]) => module!).at(-1)!
@@ -94,7 +97,7 @@ describe("docs/observability.md", () => {
     assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
   })
 
-  it("docs/observability.md lists the spans of every module that calls `withSpan`, and of every store", () => {
+  it("docs/observability.md lists the spans of every module that calls `withSpan` or `Effect.fn`, and of every store", () => {
     const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
     const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
     const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))

@@ -254,11 +254,12 @@ const findPath = Effect.fn("GraphMemory.findPath")(
     let visits = 0
     const isEnough = (all: ReadonlyArray<PathNode>) => ++visits > maxVisits || all.at(-1)?.id === to
     const all = yield* breadthFirst(graph, viewer, from, { ...along, maxDepth }, isEnough)
+    if (visits > maxVisits) {
+      const message = `no path through the nearest ${maxVisits} records: follow fewer relationships, or raise maxVisits`
+      return yield* MemoryError.make("unsupported", { op: "findPath", id: from, message })
+    }
     const last = all.at(-1)
-    if (last?.id === to) return Option.some(pathTo(last))
-    if (visits <= maxVisits) return Option.none()
-    const message = `no path through the nearest ${maxVisits} records: follow fewer relationships, or raise maxVisits`
-    return yield* MemoryError.make("unsupported", { op: "findPath", id: from, message })
+    return last?.id === to ? Option.some(pathTo(last)) : Option.none()
   }
 )
 

@@ -6,8 +6,8 @@
  * `exact` sees only sessions that were started with the same ids, running or ended. If such a viewer has a session id, only that session is
  * visible. If such a viewer has no ids, no session is visible.
  *
- * A session keeps a number of its last learnings of each type. If a program also provides `Retention`, the cap of the kind `learning` applies,
- * too: 100 learnings of one session, of all types together. To keep more, register the kind with a higher cap (`MemoryKind.layer`).
+ * A session keeps a number of its last learnings of each type. If a program also provides `Retention`, the cap of the kind `learning`
+ * applies, too: 100 learnings of one session, of all types together. To keep more, register the kind with a higher cap: `MemoryKind.layer`.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -84,6 +84,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       const rows: Rows = new Map(of(viewer)) // a copy, so that a rejected batch changes nothing
       const applied: Array<Applied> = []
       const ids = minted.slice()
+      const purged: Array<MemoryId> = []
       let isUnusable = false
       for (const mutation of mutations) {
         const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
@@ -96,9 +97,11 @@ export const make = ({ history, kinds, trash }: Options): Model => {
         const result = step(rows, viewer, mutation, provenance, now, ids)
         if ("refused" in result) return result
         applied.push(result)
+        if (!rows.has(result.id)) purged.push(result.id)
       }
       if (isUnusable) return { refused: "invalid_id" }
       world = new Map(world).set(viewer.tenant, rows)
+      for (const id of purged) used.delete(useKey(viewer.tenant, id))
       return applied
     },
     get,
@@ -129,19 +132,20 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       return { to, from }
     },
     touch(viewer, id, now) {
-      const record = get(viewer, id, now)
-      if (record) used.set(useKey(viewer, record), (used.get(useKey(viewer, record)) ?? 0) + 1)
+      const key = useKey(viewer.tenant, id)
+      if (get(viewer, id, now)) used.set(key, (used.get(key) ?? 0) + 1)
     },
     uses(viewer, id, now) {
-      const record = get(viewer, id, now)
-      return record ? used.get(useKey(viewer, record)) ?? 0 : 0
+      return get(viewer, id, now) ? used.get(useKey(viewer.tenant, id)) ?? 0 : 0
     },
     compact(now) {
       let erased = 0
-      for (const rows of world.values()) {
+      for (const [tenant, rows] of world) {
         for (const [id, [row]] of rows) {
           const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // `updatedAt` of a forgotten row is the time of forgetting
-          if (isOver || isExpired(row!.record, now)) erased += Number(rows.delete(id))
+          if (!isOver && !isExpired(row!.record, now)) continue
+          erased += Number(rows.delete(id))
+          used.delete(useKey(tenant, id))
         }
       }
       return erased
@@ -256,8 +260,8 @@ const isHidden = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's use count. The key includes the scope, so one id has a separate count in each scope. */
-const useKey = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
+/** Returns the key of a record's use count. */
+const useKey = (tenant: string, id: MemoryId): string => JSON.stringify([tenant, id])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
   const named = clean(patch)

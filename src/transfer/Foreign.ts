@@ -200,8 +200,9 @@ export const apply = Effect.fn("Foreign.apply")(
         else {
           const { draft, place } = drafts[0]! // `drafts` has one element here
           // another writer may have created the record after `putNew` looked for it
-          if (outcome.left.reason === "conflict" && (yield* readRows(side, tenant, [draft.id])).size > 0) report.present++
-          else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, place)
+          if (outcome.left.reason === "conflict" && (yield* readRows(side, tenant, [draft.id])).size > 0) {
+            report.present++
+          } else skipped.add(`the store refuses it: ${outcome.left.message.slice(0, 120)}`, place)
         }
       })
 

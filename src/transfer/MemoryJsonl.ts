@@ -149,8 +149,7 @@ export const read = Effect.fn("MemoryJsonl.read")(
       Stream.transduce(Sink.foldWeighted({
         initial: [] as ReadonlyArray<Entry>, // the cast is needed: an empty array would have the element type `never`
         maxCost: mostText,
-        cost: (_, entry: Entry) =>
-          Math.max(Math.ceil(mostText / size), entry._tag === "End" ? 0 : entry.size),
+        cost: (_, entry: Entry) => Math.max(Math.ceil(mostText / size), entry._tag === "End" ? 0 : entry.size),
         body: (all, entry) => [...all, entry]
       })),
       Stream.filter(({ length }) => length > 0),

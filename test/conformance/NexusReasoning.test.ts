@@ -54,7 +54,8 @@ describe("nexus-agents' graph", () => {
         assert.lengthOf((yield* awaited(() => memory.findPath("n0", "n9")))!, 9)
         assert.lengthOf((yield* awaited(() => memory.findPath("n9", "n0")))!, 9)
         assert.isNull(yield* awaited(() => memory.findPath("n0", "none")))
-        yield* Laws.refused("unsupported", () => memory.findPath("n0", "n9", { maxVisits: 5 }))
+        yield* Laws.refused("unsupported", () => memory.findPath("n0", "n9", { maxVisits: 8 }))
+        assert.lengthOf((yield* awaited(() => memory.findPath("n0", "n9", { maxVisits: 9 })))!, 9)
       })
   )
 

@@ -23,6 +23,8 @@ export const killers: Readonly<Record<string, string>> = {
   "`put` skips the viewer check": "`put` into a scope that the viewer does not see fails with `invalid_scope`",
   "`touch` and `uses` skip the viewer check":
     "a call with the id of a record invisible to the viewer answers as for an unknown id, except that `put` fails with `invalid_id`",
+  "uses of a record before a move to another scope are not counted":
+    "a record keeps its use count if a put moves the record to another scope",
   "`whyNot` skips the viewer check":
     "a call with the id of a record invisible to the viewer answers as for an unknown id, except that `put` fails with `invalid_id`",
   "`links` skips the viewer check":

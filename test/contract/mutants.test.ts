@@ -201,6 +201,31 @@ const mutants: Readonly<Record<string, Store>> = {
         )
     }
   }),
+  "uses of a record before a move to another scope are not counted": broken((store) => {
+    const counts = new Map<string, number>()
+    const keyOf = ({ id, scope }: MemoryRecord) => JSON.stringify([id, scope])
+    return {
+      touch: (viewer, ids) =>
+        Effect.tap(Effect.zipRight(store.touch(viewer, ids), store.get(viewer, ids)), (found) =>
+          Effect.sync(() => {
+            for (const record of found.flatMap(Option.toArray)) {
+              counts.set(keyOf(record), (counts.get(keyOf(record)) ?? 0) + 1)
+            }
+          })),
+      uses: (viewer, ids) =>
+        Effect.zipWith(
+          store.uses(viewer, ids),
+          store.get(viewer, ids),
+          (uses, found) =>
+            uses.map((use, n) =>
+              Option.match(found[n]!, {
+                onNone: () => use,
+                onSome: (record) => ({ ...use, count: Math.min(use.count, counts.get(keyOf(record)) ?? 0) })
+              })
+            )
+        )
+    }
+  }),
   "`whyNot` skips the viewer check": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),

@@ -5,7 +5,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 
 const { constant, constantFrom, oneof, option, property, record } = FastCheck
 
-/** Generates one of few ids, so that scopes often coincide: both Unicode forms of one id, and ids that look like the key of a scope. */
+/** Generates one of six ids, so that scopes often coincide. Among them are both Unicode forms of one id, and ids that contain a `/`. */
 const id = constantFrom("ada", "bob", "zoë".normalize("NFC"), "zoë".normalize("NFD"), "org/ada", "ada/agentId=pilot")
 const ids = record(
   { userId: id, agentId: id, runId: id, sessionId: id, actorId: id },

@@ -41,7 +41,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](b%2Emd) [a](c.m%64) [a](D.MD)"), ["b.md", "c.md", "D.MD"])
   })
 
-  it("`tags` returns each #tag that contains a letter, except in code, in links and within other words", () => {
+  it("`tags` returns #tags at a line's start or after a space, `(`, `,` or `;`, but no numbers, and none in code or [[wikilinks]]", () => {
     assert.deepStrictEqual(
       Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
       ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
@@ -64,7 +64,7 @@ describe("Wikilink", () => {
     }
   })
 
-  it("`parse` returns each target once, with its first alias, in the order of the text", () => {
+  it("`parse` returns only the first link to each target, in the order of the text", () => {
     assert.deepStrictEqual(targets("[[b]] [[a|x]] [[b|y]] [[a]]"), ["b", "a"])
     assert.strictEqual(Wikilink.parse("[[b|first]] [[b|second]]")[0]?.alias, "first")
   })
@@ -104,7 +104,7 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("``` inline ` [[x]]"), ["x"])
   })
 
-  it("`nameOf` returns equal names for texts that differ only in case, white space or Unicode form", () => {
+  it("`nameOf` returns equal names for texts that differ only in case, extra white space or Unicode form", () => {
     for (
       const [a, b] of [["Café  Crème", " cafe\u0301 CRE\u0300ME "], ["STRASSE", "straße"], ["ΟΔΟΣ", "οδος"]] as const
     ) {
@@ -120,7 +120,7 @@ describe("Wikilink", () => {
     assert.lengthOf(Wikilink.parse(text), Wikilink.maxTargets)
   })
 
-  it("`parse` accepts any text, and returns only targets that the text contains", () => {
+  it("`parse` accepts any text, and returns for [[wikilinks]] only targets that the text contains", () => {
     const text = FastCheck.array(
       FastCheck.oneof(
         FastCheck.constantFrom("[[", "]]", "`", "```", "\n", "\n\n", "|", "#", "!", "\\", "~~~", "> ", "- ", "\u2028"),

@@ -118,7 +118,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("the query is the last user text alone, even if that text is one short word", () => {
+  it("the query is the last user text alone if it names a topic in one short word, or is the only text and more than assent", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }

@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("a record's id derives from `projectKey` and the path in the project, and so is the same on every machine", () =>
+  it.effect("the option `projectKey` makes record ids equal on every machine: they derive from the key and the path in the project", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })

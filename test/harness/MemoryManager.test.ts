@@ -151,7 +151,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: [] })), bodies(yield* search(ada, "tea")))
     }).pipe(Effect.provide(world())))
 
-  it.effect("`search` reports stores that fail, and itself fails only for an unknown store or if all stores fail", () =>
+  it.effect("`search` reports stores that fail, and itself fails for an unknown store or if all stores fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       yield* add(ada, [draft("green tea")], { stores: ["notes"] })
@@ -199,7 +199,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("`add` fails only if all stores fail; otherwise the drafts stay in the stores that did not fail", () =>
+  it.effect("`add` fails if all stores fail or a named store is read-only; otherwise the drafts stay in the stores that did not fail", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -287,7 +287,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("`addMessages` fails and stores no message if the extraction filter of a store throws", () =>
+  it.effect("`addMessages` fails if the extraction filter of a store throws; the outbox of that store then stores no message", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))

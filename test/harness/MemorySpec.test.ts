@@ -45,14 +45,14 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("`hashSpec` returns the same hash whether an option is omitted or set to its default", () => {
+  it("`hashSpec` of a MemorySpec returns the same hash whether an option of `make` is omitted or set to its default", () => {
     const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec({ memory: MemorySpec.make(input) })
     const bare = hash({})
     for (const [key, value] of Object.entries(defaults)) assert.strictEqual(hash({ [key]: value }), bare)
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("`hashSpec` ignores the order and repetitions of `sharedWrites`", () => {
+  it("`hashSpec` of a MemorySpec ignores the order and repetitions of `sharedWrites`, and an empty `sharedWrites`", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
@@ -64,7 +64,7 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("a spec that is encoded as JSON and decoded again equals the original and has the same hash", () => {
+  it("a spec encoded as JSON and decoded again has the same hash, and equals the original but for the order of `sharedWrites`", () => {
     const { InstructionFilesConfig, hashSpec } = MemorySpec
     const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
       new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })
@@ -82,7 +82,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(hashSpec(again), hashSpec(spec))
   })
 
-  it("`hashSpec` returns different hashes for specs that differ in one option", () => {
+  it("each option of a spec affects the hash that `hashSpec` returns", () => {
     const specs = [
       {},
       { enabled: false },

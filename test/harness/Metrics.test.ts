@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("the metrics show how many turns wait for extraction, and how many tokens were extracted and injected", () =>
+  it.effect("the metrics show how many turns wait for extraction, and how many tokens extraction has read and prompts have received", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"

@@ -1,4 +1,4 @@
-/** Calls with a value that has the fields of a Viewer but is none. */
+/** Calls with a value that is not a Viewer, in some cases with the fields of one. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,4 +1,4 @@
-/** Invalid options are refused when a layer is built. A missing model fails its first use; the message names the layer to provide. */
+/** Invalid options are refused when a layer is built. An operation that needs a missing model fails; its error names the layer to add. */
 import type { EmbeddingModel } from "@effect/ai/EmbeddingModel"
 import type { LanguageModel } from "@effect/ai/LanguageModel"
 import { NodeContext } from "@effect/platform-node"

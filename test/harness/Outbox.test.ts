@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("a new Outbox reads only the tenants in which earlier Outboxes have stored rows", () =>
+it.scoped("a new Outbox over a store with a `reader` reads only the tenants in which earlier Outboxes have stored rows", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -246,7 +246,7 @@ describe("extraction by an Outbox", () => {
 })
 
 describe("an Outbox in which extractions fail", () => {
-  it.scoped("a conversation whose extraction failed ten times in a row is tried only at every third firing of the trigger", () =>
+  it.scoped("a conversation whose extraction failed ten times in a row skips two of three retries, until an extraction succeeds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -270,7 +270,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.lengthOf(yield* remembered(store), 4)
     }).pipe(memory))
 
-  it.scoped("a failed extraction is retried after 1, 2, 4 and 8 seconds, and at once on an append or a flush", () =>
+  it.scoped("a failed extraction is retried after 1, 2, 4 and 8 seconds, and at once if the trigger fires or on a flush", () =>
     Effect.gen(function*() {
       const { calls, extract } = model(() => mute)
       const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
@@ -481,7 +481,7 @@ describe("the capacity of an Outbox", () => {
       assert.strictEqual((yield* outbox.status).waiting, 1)
     }).pipe(memory))
 
-  it.scoped("a tenant whose model hangs delays neither appends nor extractions of another tenant", () =>
+  it.scoped("a tenant whose model hangs delays no append of another tenant, and no extraction by more than twenty seconds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("hangs") ? Effect.never : Effect.void)

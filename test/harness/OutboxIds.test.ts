@@ -35,7 +35,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(Effect.scoped(check), stores[name]))
     const both = Effect.map(MemoryStore.MemoryStore, (store) => ({ store, old: earlier(store) }))
-    /** Leaves two messages of an earlier version in the outbox and, if `isPlanned`, a plan (a stored answer of the model) for them. */
+    /** Leaves two waiting messages in an outbox of the store and, if `isPlanned`, a plan (a stored answer of the model) for them. */
     const left = (old: MemoryStore.Service, isPlanned = false) =>
       Effect.scoped(Effect.gen(function*() {
         const broken = refusing(old, (mutations) => writes(mutations) ? down : undefined)

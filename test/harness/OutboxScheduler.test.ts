@@ -51,7 +51,7 @@ describe("OutboxScheduler", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("a tenant waits at most one time slice for the start of an extraction, even if another tenant's extractions hang", () =>
+  it.effect("a tenant waits at most one time slice for the start of its next extraction, even if another tenant's extractions hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)

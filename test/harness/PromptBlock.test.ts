@@ -45,16 +45,16 @@ const attacks = [
   "\u0000\u001b[31m\u202eenola\u{e0041}\u200b"
 ]
 
-/** Returns the lines that Markdown would read as headings or fences. */
+/** Returns the lines that Markdown might read as a heading, a fence or a heading's underline of `=`. */
 const loose = (text: string) => text.split("\n").filter((line) => /^\s*(#|```|~~~|=+\s*$)/.test(line))
 
 describe("PromptBlock.render", () => {
-  it("is empty without hits", () => {
+  it("is empty if the search found nothing", () => {
     assert.deepStrictEqual(PromptBlock.render(found([])), { text: "", ids: [], leftOut: 0 })
     assert.strictEqual(PromptBlock.formatMemoriesForPrompt(found([])), "")
   })
 
-  it("renders each hit as an entry element with id, kind, scope, origin and trust, and counts the hits left out", () => {
+  it("renders each hit as an entry element with id, kind, scope, origin and trust, and counts hits left out by limit or budget", () => {
     const tea = record({ summaryDerived: true })
     assert.deepStrictEqual(PromptBlock.render(found([tea], { limit: 2, budget: 1, folded: 9 })), {
       text: [
@@ -139,7 +139,7 @@ describe("PromptBlock.render", () => {
 })
 
 describe("PromptBlock.strip", () => {
-  it("PromptBlock.strip removes a rendered block and the whitespace before the block, and nothing else", () => {
+  it("PromptBlock.strip removes a rendered block at the end of a message and the whitespace before the block, and nothing else", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.fullUnicodeString(), FastCheck.constantFrom(...attacks), (said, attack) => {
         const block = PromptBlock.formatMemoriesForPrompt(found([record({ body: attack }), record()]))

@@ -28,7 +28,7 @@ const make = (options?: RateLimit.Options) =>
   }))
 
 describe("RateLimit", () => {
-  it.effect("allows one write per turn by default, and denies further writes with a fixed message", () =>
+  it.effect("allows one write per turn by default, and denies further writes with a message that states the limit", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       assert.strictEqual(limit.id, "memory-rate-limit")
@@ -108,7 +108,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("RateLimit starts a new turn at `turn_start` only, not at `turn_end` or `session_end`", () =>
+  it.effect("RateLimit starts a new turn at the event `turn_start`, and not at `turn_end` or `session_end`", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       yield* limit.ask(call())
@@ -142,7 +142,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
     }))
 
-  it.effect("RateLimit counts the calls of equal viewers together if they have neither a run id nor a session id", () =>
+  it.effect("RateLimit counts the calls of equal viewers together, even if they have neither a run id nor a session id", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const ada = call({ viewer: Viewer.make({ userId: "ada" }) })
@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("a call is denied if and only if its turn already has `writesPerTurn` allowed calls that passed validation", () => {
+  it.effect("a call is denied if and only if its turn already has `writesPerTurn` allowed calls that have not failed validation", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

@@ -1,11 +1,11 @@
-/** A secret that `Redaction` finds is neither stored nor sent to a model, by any path and in any store. */
+/** Secrets that `Redaction` finds in texts are neither stored nor sent to a model. The comment of `Redaction.ts` lists the exceptions. */
 import { assert, describe, it } from "@effect/vitest"
+import { assertSome } from "@effect/vitest/utils"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
-import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
@@ -30,7 +30,7 @@ import { ada, draft, heard, service } from "./Service.ts"
 const secret = "sk-a1B2c3D4e5F6g7H8"
 const scope = { userId: "ada" }
 
-/** Returns the whole content of a store, internal rows and all revisions included. */
+/** Returns the rows of the default tenant as JSON, internal and forgotten rows included, with the newest 20 revisions of each. */
 const everything = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const all = yield* Stream.runCollect(
@@ -44,7 +44,7 @@ const everything = (store: MemoryStore.Service) =>
   })
 
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
-  it.scoped("removes secrets from records, threads and other memories, and changes no other text", () =>
+  it.scoped("removes secrets from records, messages and other memories, but not from names of threads, numbers and keys of JSON", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
@@ -83,7 +83,7 @@ describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) 
       const keys = Context.get(context, KeyValueMemory.KeyValueMemory)
       yield* keys.set(ada, "one", { text: secret })
       yield* keys.set(ada, `of ${secret}`, "value")
-      assert.deepStrictEqual(yield* keys.get(ada, `of ${secret}`), Option.some("value"))
+      assertSome(yield* keys.get(ada, `of ${secret}`), "value")
       assert.deepStrictEqual(yield* keys.keys(ada), ["one", `of ${hidden}`])
       assert.isTrue(yield* keys.delete(ada, `of ${secret}`))
       const resources = Context.get(context, ResourceMemory.ResourceMemory)
@@ -122,7 +122,7 @@ describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) 
     }))
 })
 
-/** Builds a manager over one store with a model that extracts what a user says; `asked` records the model's prompts. */
+/** Builds a service with a manager and a model that extracts what a user says; `asked` records prompts and texts to embed. */
 const world = (redaction: Layer.Layer<never>) => {
   const asked: Array<string> = []
   const completion = Completion.layerScripted((prompt) => {

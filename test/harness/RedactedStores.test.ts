@@ -1,5 +1,6 @@
 /** A store carries its redaction: services built on the store redact by it, and cannot write around it by mistake. */
 import { assert, describe, it } from "@effect/vitest"
+import { assertSome } from "@effect/vitest/utils"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -41,7 +42,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store with a redaction", () => {
-  it.scoped("a service, manager or federation with a redaction fails to build over a store without the same redaction", () =>
+  it.scoped("a service, manager or federation with a redaction fails to build over a writable store without the same redaction", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -120,7 +121,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual((yield* threads.messages(ada, "monday")).items[0]!.content, hidden)
       const keys = Context.get(context, KeyValueMemory.KeyValueMemory)
       yield* keys.set(ada, `of ${secret}`, secret)
-      assert.deepStrictEqual(yield* keys.get(ada, `of ${secret}`), Option.some(hidden))
+      assertSome(yield* keys.get(ada, `of ${secret}`), hidden)
       yield* Context.get(context, MemoryPipeline.MemoryPipeline).remember(ada, [Message.user(`one ${secret}`)], {
         scope
       })
@@ -193,7 +194,7 @@ describe("a store with a redaction", () => {
         Federated.layer(
           Object.fromEntries(stores.map((store, n) => [`s${n}`, { layer: on(store), writable: true }]))
         ).pipe(storeOf, Effect.map(({ redaction }) => redaction))
-      assert.deepStrictEqual(yield* redactionOf(store, store), store.redaction)
+      assert.strictEqual(Option.getOrThrow(yield* redactionOf(store, store)), Option.getOrThrow(store.redaction))
       assert.isTrue(Option.isNone(yield* redactionOf(bare)))
       // a federation of a store with a redaction and one without exposes a new, combined redaction, which applies those of all its stores
       const mixed = yield* redactionOf(store, bare)
@@ -233,7 +234,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(taken, [hidden])
     }))
 
-  it.scoped("a copy from a store without redaction is refused unless `unredacted: true` is given", () =>
+  it.scoped("a copy into a store with a redaction is refused unless `unredacted: true` is given", () =>
     Effect.gen(function*() {
       const [from, to] = yield* Effect.all([plain, redacting])
       yield* bodyOf(from)

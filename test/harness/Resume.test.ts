@@ -3,6 +3,7 @@ import * as PlatformError from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
+import { assertNone, assertSome } from "@effect/vitest/utils"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -26,7 +27,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
 
     law("`resume` returns None for a run that was never saved", (resume) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
+        assertNone(yield* resume.resume("run-7", spec))
       }))
 
     law(
@@ -37,7 +38,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           const saved = yield* resume.save("run-7", spec, at)
           assert.deepInclude(saved, { runId: "run-7", hash: MemorySpec.hashSpec(spec), ...at })
           const same = { model: { stop: ["a", "b"], name: "m", seed: undefined }, memory: { ...MemorySpec.make() } }
-          assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
+          assertSome(yield* resume.resume("run-7", same), saved)
         })
     )
 
@@ -75,7 +76,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           const before = { instructionFiles: { ...now.instructionFiles, maxBytesPerFile: 16_384 } }
           for (const [saved, resumed] of [[before, now], [now, before], [now, now]] as const) {
             const checkpoint = yield* resume.save("run-7", saved, at)
-            assert.deepStrictEqual(yield* resume.resume("run-7", resumed), Option.some(checkpoint))
+            assertSome(yield* resume.resume("run-7", resumed), checkpoint)
           }
           const { spec } = Option.getOrThrow(yield* resume.resume("run-7", now))
           assert.deepStrictEqual(
@@ -100,7 +101,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           memory: MemorySpec.make({ writesPerTurn: 3, allowForget: true })
         })
         for (const listed of [["memory.writesPerTurn", "memory.allowForget"], ["memory"]]) {
-          assert.deepStrictEqual(yield* drifted.pipe(Resume.accept(listed)), Option.some(checkpoint))
+          assertSome(yield* drifted.pipe(Resume.accept(listed)), checkpoint)
         }
         for (const listed of [[], ["memory.writesPerTurn"], ["mem"], ["memory.writes", "model"]]) {
           assert.deepStrictEqual(fields(yield* Effect.flip(drifted.pipe(Resume.accept(listed)))), [
@@ -170,7 +171,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))
       }))
 
-    law("refuses an invalid run id, a spec that is not JSON and a negative turn", (resume) =>
+    law("refuses an invalid run id, a spec that is not a valid JSON object, and a negative turn", (resume) =>
       Effect.gen(function*() {
         const loop: { self?: unknown } = {}
         loop.self = loop
@@ -206,7 +207,7 @@ const onDisk = Effect.map(
 laws("in memory", Resume.layerInMemory)
 laws("on disk", onDisk)
 
-/** Returns a file system on which every call from the `n`-th on (from 0) fails; with `onlyThat` the `n`-th alone. */
+/** Makes a layer of a file system on which call `n` (the first call is 0) and all later calls fail; with `onlyThat`, call `n` alone. */
 const failing = (fs: FileSystem.FileSystem, n: number, onlyThat: boolean) => {
   const calls: Array<string> = []
   const guard = <A, R>(name: string, self: Effect.Effect<A, PlatformError.PlatformError, R>) =>

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` permits a user's own scopes and shared scopes; for an agent or a run alone, it permits every visible scope", () => {
+  it("`mayWrite` permits a user's own scopes and the given shared ones; for an agent or a run alone, every visible scope", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -98,7 +98,7 @@ describe("Viewer.SharedWrites", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("records that a tool writes to scopes in `sharedWrites` have trust 2 and appear in no index of memories", () =>
+  it.effect("records that a user's tool calls write to scopes in `sharedWrites` have trust 2 and appear in no index of memories", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes to the scope of the user, else of the agent if there is no session or actor, else of all ids", () =>
+  it.effect("extraction writes by default to the scope of the user, else of the agent without session and actor, else of all ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -1,4 +1,4 @@
-/** The laws of Threads, over every store. */
+/** The laws of Threads. The first group runs over every store of `stores.ts`, the second group in memory or in SQLite. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -92,7 +92,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.strictEqual(nobody.reason, "invalid_scope")
     }))
 
-  it.scoped("the store's `list` and `search` do not return messages of threads, and the messages are not embedded", () =>
+  it.scoped("the store's `list` and `search` return no messages of threads to a user or to `everyone`; the messages are not embedded", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("green tea"))
@@ -188,7 +188,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("a search in a thread finds messages that were appended after an earlier search or by another process", () =>
+  it.scoped("a search in a thread finds messages that were appended after an earlier search or by another service over the store", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("I moved to Lisbon", "The weather is fine", "We had fish"))
@@ -220,7 +220,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.search(ada, "a", { text: "question 7", limit: 1 }), 1)
     }))
 
-  it.scoped("concurrent appends of several processes lose no message, and each call's messages stay together", () =>
+  it.scoped("concurrent appends of two services over one store lose no message, and each call's messages stay together", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)
       const processes = [threads, yield* another]
@@ -236,7 +236,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.lengthOf(yield* threads.list(ada), 1)
     }))
 
-  it.scoped("`forgetAll` with `purge` erases all threads of the user, and no threads of other users", () =>
+  it.scoped("`forgetAll` with `purge` and an empty filter erases all threads of the user, and no threads of other users", () =>
     Effect.gen(function*() {
       const { store, threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("secret", "x".repeat(100_000)))
@@ -323,7 +323,7 @@ describe("Threads", () => {
   it.scoped.each(
     [["in memory", inMemory], ["in SQLite", Sqlite.engine({ filename: ":memory:", poll: "1 hour" })]] as const
   )(
-    "`append`, `messages` and `list` make the same engine calls among a thousand long threads as among ten short ones, %s",
+    "`append`, `messages` and `list` make the same engine calls among many long threads as among ten short ones, %s",
     ([_, made]) =>
       Effect.gen(function*() {
         const calls: Array<Call> = []

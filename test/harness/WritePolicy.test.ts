@@ -120,7 +120,7 @@ describe("MemoryService.forgetAll", () => {
       const { events } = yield* heard(memory.forgetAll({}, { purge: true }))
       assert.deepInclude(events[0], { _tag: "memory_forgotten", id: record.id, purged: true })
       for (const { id } of [gone, record]) {
-        assert.deepStrictEqual(yield* store.get(Viewer.system(), [id]), [Option.none()])
+        assert.deepStrictEqual((yield* store.get(Viewer.system(), [id])).map(Option.getOrUndefined), [undefined])
         assert.deepStrictEqual(yield* store.history(Viewer.system(), id), [])
       }
       assert.deepStrictEqual(yield* store.tenants, [])

@@ -37,7 +37,7 @@ describe("Completion.object", () => {
       assert.include((yield* Effect.flip(facts)).message, "facts")
     }).pipe(Effect.provide(Completion.layerScripted(["I don't know.", { facts: [null] }]))))
 
-  it.effect("an answer of more than 262,144 characters is refused without being parsed", () =>
+  it.effect("an answer of more than 262,144 characters is refused, even if it is JSON of the expected schema", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(facts)
       assert.deepInclude({ ...error }, { reason: "model" })
@@ -75,7 +75,7 @@ describe("Completion.layerScripted", () => {
       assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
     }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))
 
-  it.effect("each build of Completion.layerScripted starts with the first answer", () => {
+  it.effect("each build of Completion.layerScripted with an array of answers starts with the first answer", () => {
     const once = complete("a").pipe(Effect.provide(Completion.layerScripted(["one"])))
     return Effect.gen(function*() {
       assert.deepStrictEqual([yield* once, yield* once], ["one", "one"])

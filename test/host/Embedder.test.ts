@@ -60,7 +60,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [])
     }))
 
-  it.effect("a text is requested once per purpose (add or search), however often the text occurs", () =>
+  it.effect("a text is requested once per purpose (such as add or search), however often the text occurs", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()
       const { embed } = yield* Embedder.make(service)
@@ -237,7 +237,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.isAbove(cosine(home!, moved!), cosine(home!, tea!))
     }).pipe(provided))
 
-  it.effect("Embedder.layerWordVectors returns a vector of length 1, or the zero vector if no word is known", () =>
+  it.effect("Embedder.layerWordVectors returns a vector of Euclidean norm 1, or the zero vector if no word is known", () =>
     Effect.gen(function*() {
       const [tea, long, ...zero] = yield* embed("tea", "tea ".repeat(10_000), "", "the of", "xqzzv 東京 \ud800")
       assert.closeTo(cosine(tea!, tea!), 1, 1e-6)

@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("`forEach` and `paced` pause each time that the given amount of work is done", () =>
+  it.effect("`forEach` and `paced` pause each time that the given amount of work is done, and at the end after over a quarter of it", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)
@@ -189,7 +189,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
   assert.isTrue(Array.from(rows.values()).every((row) => index.has(row)))
 }
 
-/** Work units after which the event loop gets a turn. */
+/** Units of work of a row. A build pauses after each such row, since `EventLoop.paced` pauses after 16,384 units. */
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {

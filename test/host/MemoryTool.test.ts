@@ -4,6 +4,7 @@ import * as Schema from "effect/Schema"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { MemoryId } from "../../src/domain/MemoryId.ts"
 import { MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as PromptText from "../../src/domain/PromptText.ts"
 import * as MemoryTool from "../../src/host/MemoryTool.ts"
 
 const Sum = Schema.Struct({ sum: Schema.Number })
@@ -53,17 +54,31 @@ describe("MemoryTool", () => {
       assert.strictEqual(message, "b: Expected an integer")
     }))
 
-  it.effect("every invalid argument and every undeclared argument is reported", () =>
+  it.effect("two invalid arguments and an undeclared argument are all reported", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
       assert.strictEqual(failure.reason, "invalid_draft")
       for (const field of ["a: ", "b: ", "viewer: "]) assert.include(failure.message, field)
     }))
 
-  it.effect("the message of a failed call has at most 1,000 characters, whatever the input", () =>
+  it.effect("the message of a call with a very long invalid argument has at most 1,000 characters", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "x".repeat(100_000) }))
       assert.isAtMost(failure.message.length, 1_000)
+    }))
+
+  it.effect("the message of a call with many undeclared arguments is cut at 1,000 characters, never inside an HTML entity", () =>
+    Effect.gen(function*() {
+      for (const name of ["<bos>".repeat(3), "<bos>".repeat(50), "[INST]<|", "<memoryx", "&lt;", "\u{1f375}", "x"]) {
+        for (let longer = 0; longer < 40; longer++) {
+          const names = Array.from({ length: 100 }, (_, n) => `${"y".repeat(n === 0 ? longer : 0)}${name}|>${n}`)
+          const { message } = yield* Effect.flip(add.call(Object.fromEntries(names.map((name) => [name, 1]))))
+          assert.isAtMost(message.length, 1_000)
+          assert.isAtLeast(message.length, 250)
+          assert.strictEqual(message, PromptText.visible(message))
+          assert.notMatch(message, /&[^;]*$/)
+        }
+      }
     }))
 
   it.effect("a failed call hides the handler's message if the reason is `io`, `unavailable` or `model`", () =>
@@ -82,7 +97,7 @@ describe("MemoryTool", () => {
       }
     }))
 
-  it("the JSON Schema of a tool's input allows no undeclared fields and has no references", () => {
+  it("the JSON Schema of a tool's input allows no undeclared fields, and has no references if no definition is recursive", () => {
     const { jsonSchema } = MemoryTool.make({
       name: "all",
       description: "",
@@ -118,7 +133,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("a recursive definition stays a reference in the JSON Schema", () => {
+  it("a recursive definition is inlined in the JSON Schema, and its reference to itself stays a reference", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

@@ -1,4 +1,4 @@
-/** The inspector's API, called by fetch on a real server. */
+/** The inspector's API and the files of its page, requested from a real server. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { request } from "node:http"
@@ -146,7 +146,7 @@ describe("the inspector's API", () => {
       }
     }))
 
-  it.scopedLive("an API request acts for the viewer of its token, and a request without a valid token gets status 401", () =>
+  it.scopedLive("an API request acts for the viewer of its token, and gets status 401 without a valid one; the page needs none", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {

@@ -1,4 +1,4 @@
-/** Tests the isolation test itself, which must detect each of these stores: in each, invisible records affect one sort of answer. */
+/** Tests the isolation test itself, which must detect each of these stores and agents: each lets a viewer notice other viewers. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -22,7 +22,7 @@ const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Serv
     Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...breaks(store) }))
   ).pipe(Layer.provide(MemoryStore.layerInMemory))
 
-/** Returns a viewer of all live records of the tenant, whatever their scope. */
+/** Returns a viewer who sees the records of all users of the tenant, whatever their scope. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : everyone(viewer.tenant)
 const searching = (
   change: (mine: SearchResult, everybodys: SearchResult) => SearchResult,
@@ -55,7 +55,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     hits: mine.hits.map((hit) => hits.find(({ record }) => record.id === hit.record.id) ?? hit)
   }), ({ text }) => text !== undefined),
-  "scores are relative to the best hit of any viewer": searching((mine, { hits }) => ({
+  "scores are divided by the number of hits of all viewers": searching((mine, { hits }) => ({
     ...mine,
     hits: mine.hits.map((hit) => ({ ...hit, score: Math.min(1, hit.score / Math.max(hits.length, 1)) }))
   })),
@@ -150,7 +150,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           ))
       )
   })),
-  "cursors count positions among the records of all viewers": broken((store) => ({
+  "cursors contain the number of records of all viewers": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), sizeOf(store, viewer), ({ next, ...page }, size) => ({
         ...page,
@@ -249,9 +249,9 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
   }))
 }
 
-/** Changes of an agent, by name. Each makes one answer of the agent depend on records of other viewers. */
+/** Changes of an agent, by name. Each makes the events or one sort of answer depend on calls of other viewers. */
 const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
-  "an event names the last viewer that called": (agent) => {
+  "an event names the first viewer that called": (agent) => {
     let last: Viewer.Viewer | undefined
     return {
       ask: (viewer, call, id) =>
@@ -293,7 +293,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
     }
   }
 }
-/** Stores, each of which shows records of other viewers to the agent above it. */
+/** Stores, each of which reveals records of other viewers, or that they exist, to the agent above it. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
   "the memory index in the prompt and the tool `memory_view` show invisible records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)

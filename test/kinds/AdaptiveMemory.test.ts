@@ -22,7 +22,7 @@ const by = (weights: Partial<AdaptiveMemory.Prioritised["components"]>) => ({
 
 const halfLife = "1 minute"
 
-/** Puts three records, one half-life apart: an important one, then a relevant one, then a new one. */
+/** Puts three records, one half-life apart: a relevant one, then an important one, then a new one. */
 const three = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     yield* put(store, draft("green tea", { id: id("relevant"), importance: 0.25 }))
@@ -59,7 +59,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the weights of a call are scaled to a sum of 1, and the `halfLife` of a call sets how fast recency falls",
+      "the weights of a call may be huge or tiny, and the `halfLife` of a call sets how fast recency falls",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the relevance of every record is 1 for a query without text, and 0.5 for a text without terms",
+      "the relevance of every record is 1 for a query without text and embedding, and 0.5 for a text without terms",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { assertNone } from "@effect/vitest/utils"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
@@ -61,7 +62,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           const found = yield* notes.get(ada, id("a"))
           assert.deepStrictEqual(Option.getOrThrow(found), { record: stored.record, data: stored.data })
           yield* put(store, draft("no note", { id: id("b") }))
-          assert.deepStrictEqual(yield* notes.get(ada, id("b")), Option.none())
+          assertNone(yield* notes.get(ada, id("b")))
         })
     )
 
@@ -109,7 +110,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`link` adds a link in each direction for every suggestion of similarity 0.7 or more",
+      "`link` adds a link in each direction for every suggestion of similarity 0.7 or more to another visible note",
       (notes, store) =>
         Effect.gen(function*() {
           for (const name of ["a", "b", "c"]) yield* write(notes, name, name)
@@ -137,7 +138,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`store` proposes how to change a similar older note, but changes nothing",
+      "`store` proposes how to change a similar older note, but adds no link to that note",
       (notes, store) =>
         Effect.gen(function*() {
           const proposed = (name: string, before: string, after: string) =>
@@ -223,7 +224,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`refreshAttributes` derives the attributes again from a note's current text, and keeps the caller's tags",
+      "`refreshAttributes` derives the attributes again from a note's current text, and keeps the tags that no rule derives",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "a", `${gateway}`, { tags: ["ops"] })
@@ -273,7 +274,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every method treats another viewer's note as absent",
+      "`store`, `suggestLinks`, `link`, `evolution`, `refreshAttributes` and `findByShared` treat another viewer's note as absent",
       (notes) =>
         Effect.gen(function*() {
           yield* notes.store(bob, { id: id("his"), scope: { userId: "bob" }, body: gateway })
@@ -295,22 +296,25 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
-    law("every string of the Big List of Naughty Strings can be the text of a note", (notes) =>
-      Effect.gen(function*() {
-        const some = strings.filter((text, n) => (n % 23 === 0 || text.length > 60_000) && text.trim() !== "")
-        for (const text of some) {
-          const { data, record, suggestions } = yield* notes.store(ada, { scope, body: text })
-          assert.strictEqual(record.body, text)
-          assert.isAtMost(data.context.length, 200)
-          assert.isTrue(suggestions.every(({ similarity }) => similarity >= 0.5 && similarity <= 1))
-        }
-      }))
+    law(
+      "strings of the Big List of Naughty Strings that are not blank can be the text of a note",
+      (notes) =>
+        Effect.gen(function*() {
+          const some = strings.filter((text, n) => (n % 23 === 0 || text.length > 60_000) && text.trim() !== "")
+          for (const text of some) {
+            const { data, record, suggestions } = yield* notes.store(ada, { scope, body: text })
+            assert.strictEqual(record.body, text)
+            assert.isAtMost(data.context.length, 200)
+            assert.isTrue(suggestions.every(({ similarity }) => similarity >= 0.5 && similarity <= 1))
+          }
+        })
+    )
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("the rules of AgenticMemory", () => {
-  it("the entities of a text are names, files and identifiers, but not numbers or ordinary words that begin a sentence", () => {
+  it("entities are names, files and identifiers, but not addresses, long numbers or single words that begin a sentence", () => {
     const entities = (text: string) => attributesOf(text).entities
     assert.deepStrictEqual(
       entities("The Bank asks Ada Lovelace, of src/main.ts: call parseFacts() in `memory_store`."),

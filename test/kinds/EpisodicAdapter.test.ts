@@ -179,7 +179,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails if the adapter fails, while `beforeTurn` and `afterTurn` only report the failure", () =>
+  it.effect("`recall` fails if the adapter fails; `afterTurn` only reports it, and so does `beforeTurn` if one search succeeds", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
@@ -216,7 +216,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode saved twice is stored once, and returned unchanged except for clamped numbers", () =>
+  it.effect("an episode saved twice is stored once, and returned unchanged except for clamped numbers and a completed appraisal", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))

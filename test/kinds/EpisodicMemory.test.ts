@@ -260,7 +260,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`beforeTurn` returns about as many chat messages as other events",
+      "`beforeTurn` returns about as many chat messages as other events, if there are enough of both",
       (memory) =>
         Effect.gen(function*() {
           const event = { type: "gift" }
@@ -305,7 +305,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(record.data, { type: "chat_message" })
       }))
 
-    law("`beforeTurn` returns the turns that `afterTurn` stored, newest first", (memory) =>
+    law("`beforeTurn` returns the last turns that `afterTurn` stored, newest first", (memory) =>
       Effect.gen(function*() {
         yield* times(20, (i) =>
           memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) }))
@@ -322,7 +322,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "every string of the Big List of Naughty Strings is accepted as episode, query and context",
+      "strings of the Big List of Naughty Strings are accepted as episode, query and context",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
@@ -412,7 +412,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("`semanticRecall` finds episodes by words and vectors if an Embedder is provided", () =>
+  it.effect("`semanticRecall` with an Embedder finds a similar episode, with scores within 0..1 even for a text without words", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))

@@ -28,15 +28,15 @@ import { opened, place } from "../vault/Place.ts"
 
 type Io<A = unknown> = Effect.Effect<A, MemoryError>
 
-/** The operations of a kind on a text that is stored under an id. */
+/** The operations of a kind on a text. Kinds that choose the ids of their records themselves ignore the argument `id`. */
 interface Kind {
-  /** Stores the text in every field that takes free text. */
+  /** Stores the text in fields that take free text. */
   readonly write: (text: string, id: MemoryId) => Io
   /** Reads the record by the operations of the kind, and returns the text that they return. */
   readonly back: (text: string, id: MemoryId) => Io
-  /** Calls every operation of the kind that reads. */
+  /** Calls operations of the kind that read records: all, except `getRecentSummaries`, `hindsights`, `counterfactuals` and `statistics`. */
   readonly ask: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
-  /** Calls every operation of the kind that changes or removes records. */
+  /** Calls operations of the kind that change or remove records. */
   readonly change: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
 }
 
@@ -272,7 +272,7 @@ const each = <A>(store: typeof MemoryStore.Service, f: (kind: Kind, name: string
     Effect.flatMap((all) => Effect.forEach(Object.entries<Kind>(all), ([name, kind]) => f(kind, name)))
   )
 
-/** Returns each answer as JSON, since chai takes any two `Option`s for equal; for a failure its reason. */
+/** Returns each answer as JSON, since chai considers `None` equal to every `Some`. Returns the reason and the message of a failure. */
 const answers = (asked: ReadonlyArray<Io>) =>
   Effect.forEach(asked, (one) =>
     Effect.match(one, {
@@ -327,7 +327,7 @@ describe("every kind of memory", () => {
         Effect.gen(function*() {
           const nothing = yield* answers(kind.ask(bob, one, id(name)))
           for (const [n, said] of (yield* answers(kind.ask(ada, one, id(name)))).entries()) {
-            // a single note has no neighbours, and a session loads confident learnings for any query
+            // a single note has no neighbours, and a session does not load an error, since an error has no confidence
             if (!(name === "notes" && n > 0) && !(name === "learnings" && n === 2)) {
               assert.notDeepEqual(said, nothing[n], `${name} ${n}`)
             }
@@ -337,7 +337,7 @@ describe("every kind of memory", () => {
     }))
 
   law(
-    "every reading operation treats expired records as absent",
+    "reading operations treat expired records as absent",
     (store) =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
@@ -355,7 +355,7 @@ describe("every kind of memory", () => {
       })
   )
 
-  it.scoped("every reading operation answers the same after a restart of the store", () =>
+  it.scoped("reading operations answer the same after a restart of the store", () =>
     Effect.gen(function*() {
       const root = yield* place
       const told = (store: typeof MemoryStore.Service) =>

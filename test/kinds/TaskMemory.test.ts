@@ -124,7 +124,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "episodes that are not tasks, and other viewers' tasks, are neither returned nor counted towards the limit",
+    "episodes that are not tasks are neither returned nor counted towards the limit; other viewers' tasks are not returned",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)

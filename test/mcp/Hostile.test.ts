@@ -1,4 +1,4 @@
-/** An MCP server under thousands of seeded hostile requests: it still answers, reveals nothing, and its memory use does not grow. */
+/** An MCP server under thousands of seeded hostile requests: it still answers, reveals no secret, and its heap does not keep growing. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -93,7 +93,7 @@ const object = Effect.gen(function*() {
   return Object.fromEntries(entries)
 })
 
-/** Generates messages that are malformed, or that ask for something that does not exist. */
+/** Generates messages. Many are malformed, or ask for something that does not exist; the others are valid requests. */
 const message = Effect.gen(function*() {
   const kind = yield* Random.nextIntBetween(0, 10)
   if (kind === 0) return yield* one(words)
@@ -105,7 +105,7 @@ const message = Effect.gen(function*() {
 
 const unasked: Readonly<Record<string, string>> = {}
 
-/** Generates HTTP requests with or without a session, a token and the right headers. */
+/** Generates HTTP requests with the given headers, and sometimes with one wrong header. Body, path and method may be wrong, too. */
 const request = (headers: Readonly<Record<string, string>>) =>
   Effect.gen(function*() {
     const kind = yield* Random.nextIntBetween(0, 20)
@@ -135,7 +135,7 @@ const request = (headers: Readonly<Record<string, string>>) =>
     return { ...bare, method: yield* one(["PUT", "OPTIONS", "HEAD", "PATCH"]) }
   })
 
-/** Sends bytes that are no HTTP request; the server then closes the connection. */
+/** Sends bytes that are no complete, valid HTTP request; the server then closes the connection. */
 const rubbish = (port: number) =>
   Effect.flatMap(
     one([

@@ -24,7 +24,7 @@ const call = (id: string | number, name: string, input?: object) => ({
   params: { name, ...(input && { arguments: input }) }
 })
 
-/** Sends chunks of bytes to a server in this process; returns all answers until the input ends. */
+/** Sends chunks of bytes to a server in this process, waits until the server ends, and returns all answers. */
 const answers = (chunks: ReadonlyArray<Uint8Array>) =>
   Effect.gen(function*() {
     const out: Array<string> = []

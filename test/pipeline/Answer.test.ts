@@ -120,7 +120,7 @@ describe("readDecision", () => {
     facts("a"),
     facts()
   ])(
-    "the answer %j is a failure of the model, although it resembles a decision",
+    "the answer %j is a failure of the model, although it resembles a decision or an answer to the prompt for facts",
     (answer) => isFailure(answer, readDecision(answer, 2))
   )
 
@@ -328,8 +328,8 @@ describe("MemoryPipeline.remember with a mutated answer of the model", () => {
         current = pair
         if (yield* law(n, ...pair)) changed++
       }
-      assert.isAbove(changed, numRuns / 8) // otherwise the mutations had no effect
-      assert.isBelow(changed, numRuns - numRuns / 8)
+      assert.isAbove(changed, numRuns / 8) // otherwise too few answers led to a change of the store
+      assert.isBelow(changed, numRuns - numRuns / 8) // otherwise too few answers led to no change
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 

@@ -109,8 +109,8 @@ describe("`makeNearest`, which finds the most similar fact", () => {
   })
 })
 
-describe("`attribute`, which assigns each decision to a fact", () => {
-  it("`attribute` assigns each decision to the same fact as a comparison of the decision with every fact", () => {
+describe("`attribute`, which assigns decisions to facts", () => {
+  it("`attribute` returns the same decisions as its specification, which compares texts with every fact", () => {
     FastCheck.assert(
       FastCheck.property(
         FastCheck.array(decision, { maxLength: 8 }),

@@ -88,7 +88,7 @@ describe("buildExtractionPrompt", () => {
     )
   })
 
-  it("the prompt asks for JSON and ends with the caller's instructions", () => {
+  it("the system prompt asks for JSON and ends with the caller's instructions", () => {
     const { system } = buildExtractionPrompt([], "Only allergies.")
     assert.include(system, "{\"facts\":")
     assert.isTrue(system.endsWith("Additional instructions: Only allergies."))

@@ -75,16 +75,23 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("`remember` refuses a value of `maxFacts` outside 1 to 256 before the model is asked", () =>
-    Effect.gen(function*() {
+  it.effect("`remember` refuses a `maxFacts` that is not an integer of 1 to 256 without asking the model; `plan` accepts 256", () => {
+    const answer = model(texts(100))
+    let calls = 0
+    return Effect.gen(function*() {
       const { plan, remember } = yield* pipeline
       for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
         assert.strictEqual(yield* reason(remember(ada, turns, { scope, maxFacts })), "invalid_draft")
       }
+      assert.strictEqual(calls, 0)
       const receipt = yield* plan(ada, turns, { scope, maxFacts: 256 })
       assert.lengthOf(receipt.mutations, 100)
       assert.isUndefined(receipt.leftOut)
-    }).pipe(within(model(texts(100)))))
+    }).pipe(within((prompt) => {
+      calls++
+      return answer(prompt)
+    }))
+  })
 
   it.effect("`maxFacts` also limits how many records the model's decisions add, even if there is only one fact", () =>
     Effect.gen(function*() {
@@ -219,7 +226,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
-  it("no message is cut inside a surrogate pair", () => {
+  it("a message that is cut inside a surrogate pair is still well-formed", () => {
     const [turn] = fitConversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })

@@ -363,7 +363,7 @@ describe("MemoryPipeline.remember", () => {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")
       yield* pipeline.remember(ada, turns, { scope, supersede: "hard" })
-      assert.deepStrictEqual(yield* store.get(ada, [old.id]), [Option.none()])
+      assert.deepStrictEqual((yield* store.get(ada, [old.id])).map(Option.getOrUndefined), [undefined])
       assert.deepStrictEqual(yield* bodies(ada, { asOf: 0 }), ["Ada moved to Porto"])
     }).pipe(within({
       script: [
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` and `plan` fail with `invalid_scope` if the viewer does not see the scope", () =>
+  it.effect("`remember` fails with `invalid_scope` if the viewer does not see the scope, and `plan` if the scope has no id", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -816,7 +816,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }
 
-  it.effect("`infer: false` stores the text of each message, and calls neither the model nor the Embedder", () => {
+  it.effect("`infer: false` stores the text of each message that is not blank, and calls neither the model nor the Embedder", () => {
     const embedder = counted()
     return Effect.gen(function*() {
       yield* TestClock.setTime(9_000)
@@ -1182,22 +1182,26 @@ describe("vectors of remembered texts", () => {
       })
     })))
 
-  it.effect("`remember` searches by vectors as well as by words for memories related to a fact", () => {
+  it.effect("`remember` with an Embedder shows the model a memory related by its vector alone before unrelated memories", () => {
     const texts: Array<ReadonlyArray<string>> = []
     return Effect.gen(function*() {
       const { pipeline } = yield* both
       for (let i = 0; i < 12; i++) yield* put(`filler number ${i}`)
-      yield* put("she moves to Porto", { kind: "user" })
+      yield* put("she lives in Porto", { kind: "user" })
       for (let i = 12; i < 24; i++) yield* put(`filler number ${i}`)
       yield* pipeline.embedMissing
       yield* pipeline.remember(ada, turns, { scope })
-      assert.strictEqual(texts[0]![0], "she moves to Porto")
+      assert.strictEqual(texts[0]![0], "she lives in Porto")
     }).pipe(within({
-      script: model("moved", (existing) => {
+      script: model("a new home", (existing) => {
         texts.push(existing.map(({ text }) => text))
         return []
       }),
-      embedder: Embedder.layerHash()
+      embedder: Layer.succeed(Embedder.Embedder, {
+        model: "homes",
+        dimensions: 2,
+        embed: (all) => Effect.succeed(all.map((text) => Float32Array.from(/home|lives/.test(text) ? [1, 0] : [0, 1])))
+      })
     }))
   })
 
@@ -1480,7 +1484,7 @@ describe("MemoryPipeline.undo", () => {
   )
   type Receipt = MemoryPipeline.Receipt
 
-  /** Functions that forge a receipt from two genuine ones, by name. The forged receipt claims writes that the store did not make. */
+  /** Functions that forge a receipt from two genuine ones, by name. The forged receipt has no valid seal. */
   const forgeries: Readonly<Record<string, (mine: Receipt, other: Receipt) => Receipt>> = {
     "without a seal": ({ applied, mutations, viewer }) => ({ applied, mutations, viewer }),
     "with an empty seal": (mine) => ({ ...mine, seal: "" }),

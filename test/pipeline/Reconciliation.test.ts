@@ -96,7 +96,7 @@ describe("parseDecision", () => {
     ["I would delete the first one.", []],
     ["", []]
   ])(
-    "the decisions are found in %s",
+    "`parseDecision` returns the expected decisions for the answer %s",
     (answer, decisions) => assert.deepStrictEqual(parseDecision(answer, 2), decisions)
   )
 
@@ -121,7 +121,7 @@ describe("parseDecision", () => {
 })
 
 describe("applyEvents", () => {
-  it("no mutation is made for a NOOP, or for an ADD or UPDATE whose text is already stored", () => {
+  it("no mutation is made for a NOOP, for an ADD of a stored text, or for an UPDATE to the text that the record has", () => {
     assert.deepStrictEqual(
       after([
         { event: "NOOP", id: "0" },

@@ -29,7 +29,10 @@ const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
     ).pipe(Effect.zipRight(engine.page(access, asked, after, limit)))
 })
 
-/** Remembers a fact; returns the memories that the model was shown, and the number of documents that each query searched. */
+/**
+ * Remembers a fact; returns the prompts that showed memories to the model, the number of documents that each query searched, and the
+ * outcomes of the mutations.
+ */
 const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<Draft> = []) => {
   const shown: Array<string> = []
   const sizes: Array<number> = []
@@ -61,7 +64,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the fact's scope, and also broader scopes or, for a viewer of reach `within`, narrower scopes", () =>
+  it.effect("the search sees the fact's scope and all broader scopes; for a viewer of reach `within`, narrower scopes instead", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
@@ -84,11 +87,11 @@ describe("the search for related memories of a fact", () => {
         kind: "semantic",
         body
       }))
-      // each word is rare in the scope, and would be common if other records counted
+      // an unseen record would change the document frequency of its word if it counted
       const { shown } = yield* remembered(viewer, both, drafts)
       for (const scope of [ada, Global, { userId: "other" }, { agentId: "tutor" }] as const) {
         for (const body of ["green", "drinks", "tea"]) {
-          const unseen = Array.from({ length: 20 }, () => ({ scope, kind: "semantic", body }))
+          const unseen = Array.from({ length: 20 }, (_, n) => ({ scope, kind: "semantic", body: `${body} ${n}` }))
           assert.deepStrictEqual((yield* remembered(viewer, both, [...drafts, ...unseen])).shown, shown)
         }
       }

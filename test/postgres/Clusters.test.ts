@@ -142,7 +142,7 @@ if (hasClusters) {
           cluster.signal("SIGSTOP"),
           () =>
             Effect.gen(function*() {
-              // the only connection does not respond: an interrupted call ends at once, and the next finds no free connection
+              // the only connection does not respond: the interrupted call closes it after 250 ms, and the next gets no connection
               assert.isTrue(Option.isNone(yield* Effect.timeoutOption(the(hasty, ada, id), "100 millis")))
               isSilent(yield* refuses("unavailable", the(hasty, ada, id)), cluster.url)
             }),
@@ -315,6 +315,6 @@ if (hasClusters) {
       }))
   })
 } else {
-  it("failing PostgreSQL servers are not tested on this machine, which has no PostgreSQL programs", () =>
+  it("failing PostgreSQL servers are not tested, since PGlite is forced or this machine cannot run PostgreSQL clusters", () =>
     assert.isFalse(hasClusters))
 }

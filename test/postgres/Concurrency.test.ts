@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("a call that is interrupted while waiting for a lock or a connection ends at once and writes nothing", () =>
+    it.scopedLive("a call that is interrupted while waiting for a lock or a connection ends without it and writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
@@ -152,7 +152,7 @@ if (isReal) {
         assert.deepStrictEqual(count, [String(500 * batches)])
       }))
 
-    it.scopedLive("writers of one tenant or user do not block writers of another tenant or user", () =>
+    it.scopedLive("batches of different tenants do not block each other, nor do small puts of two users into their own scopes", () =>
       Effect.gen(function*() {
         const at = yield* place
         const store = yield* opened(at)
@@ -160,7 +160,7 @@ if (isReal) {
         yield* put(store, draft("first"), acme)
         yield* put(store, draft("first"))
         yield* put(store, draft("first", { scope: { userId: "bob" } }), bob)
-        // locks the keys that a large batch of the tenant acme, and one of Ada, would lock
+        // takes locks that a large batch of the tenant acme, and a small batch of Ada in the default tenant, would take
         yield* holding(
           at,
           "SELECT pg_advisory_xact_lock(hashtextextended('acme', 0))",

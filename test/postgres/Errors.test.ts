@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("opening fails with `unsupported` if the server would shorten or misread the schema name", () =>
+  it.live("opening fails with `unsupported` if the schema name is empty, too long, reserved or not plain text", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
@@ -150,7 +150,7 @@ if (isReal) {
   })
 }
 
-/** A cluster that asks for a password over TCP, with databases and roles that a store cannot use. */
+/** A cluster that asks for a password over TCP, with a database that no store can use, and roles that cannot open every store. */
 const withPasswords = Effect.gen(function*() {
   const cluster = yield* throwAway
   const [row] = yield* ask(

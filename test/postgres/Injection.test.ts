@@ -48,7 +48,7 @@ const texts = [...attacks, ...strings.filter((text, n) => text.length < 200 && n
 
 const isOf = <A>(schema: Schema.Schema<A, string>, text: string): text is A & string => Schema.is(schema)(text)
 
-/** Writes and queries with the text in every field that takes one; returns all answers and failures. */
+/** Writes and queries with the text in ids of the viewer, in fields of records and in filters; returns all answers and failures. */
 const answers = (store: Service, text: string, n: number) =>
   Effect.gen(function*() {
     const own = isOf(ScopeId, text) ? text : "plain"
@@ -101,7 +101,7 @@ const plain = (answer: unknown): unknown =>
   JSON.parse(JSON.stringify(answer, (key, value: unknown) => key === "next" ? undefined : value))
 
 describe("texts that contain SQL", () => {
-  it.scoped("SQL in any field is plain data: the answers equal those of an in-memory store", () =>
+  it.scoped("SQL in viewers, records and filters is plain data: the answers equal those of an in-memory store", () =>
     Effect.gen(function*() {
       const at = yield* place
       const database = yield* opened(at)
@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("a database role sees only rows of the tenant that the setting effect_memory.tenant names", () =>
+    it.scopedLive("a database role with SELECT rights alone sees only rows of the tenant in the setting effect_memory.tenant", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)

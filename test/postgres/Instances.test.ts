@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("every change by one instance is immediately visible in `get`, `list` and `search` of the other", () =>
+    it.scopedLive("changes by one instance are immediately visible in `search` of the other, a new record also in `get` and `list`", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])
@@ -98,7 +98,7 @@ if (isReal) {
         assert.deepStrictEqual(heard, ["fast", "forgot 0000000000ZS9NP6G5MT9QH0QR", "last"])
       }))
 
-    it.scopedLive("each instance emits every change once, however often its connections are dropped", () =>
+    it.scopedLive("each instance emits every change once, even if its connections are dropped repeatedly", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const [here, there] = yield* Effect.all([opened(at, { poll }), opened(at, { poll })])
@@ -130,7 +130,7 @@ if (isReal) {
   })
 
   describe("instances that open a PostgreSQL database", () => {
-    it.scopedLive("ten instances can open an empty database at once, and accept each other's cursors", () =>
+    it.scopedLive("ten instances can open one new schema at the same time, and all accept a cursor of the first instance", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const stores = yield* Effect.all(Array.from({ length: 10 }, () => opened(at, { maxConnections: 2 })), {

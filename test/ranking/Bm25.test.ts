@@ -21,7 +21,7 @@ describe("buildDoc", () => {
     assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
   })
 
-  it("`buildDoc` returns in `tags` each tag that is a single word in any script, except stopwords", () => {
+  it("`buildDoc` returns in `tags` the tags that are single words, in any script, without stopwords", () => {
     const { tags } = buildDoc(1, {
       summary: "",
       body: "",

@@ -22,7 +22,7 @@ interface Turn {
   readonly scope?: MemoryRecord["scope"]
 }
 
-/** Returns the relevance of each turn, by body, for the query "tea" with words and vector. */
+/** Returns the explanation of each hit, by body. Searches for "tea" by words and vector, unless `query` overrides this. */
 const relevances = (
   turns: Record<string, Turn>,
   query: Partial<MemoryQuery> = {},
@@ -80,7 +80,7 @@ describe("vector relevance in hybrid search", () => {
     assert.isUndefined(ocean({}, { weight: 0 }))
   })
 
-  it("vectors find only records whose cosine is above the option `floor` of the embedder's calibration", () => {
+  it("vectors find only records whose cosine is above the `floor` of the query's embedding", () => {
     const turns = { best: { cosine: 0.9 }, middle: { cosine: 0.8 }, floor: { cosine: 0.7 }, tea: { cosine: 0.2 } }
     const found = relevances(turns, { mode: "hybrid" }, { floor: 0.7, weight: 1 })
     assert.sameMembers(Object.keys(found), ["best", "middle", "tea"])

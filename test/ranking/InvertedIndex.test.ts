@@ -7,7 +7,7 @@ import { random } from "./random.ts"
 const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
 const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
-/** Returns the id and score of each document that contains any of the terms, and the number of documents that contain each term. */
+/** Returns doc id, score and term frequencies of each document that `match` lists, and the document frequency of each term. */
 const answerOf = (index: InvertedIndex, access: Viewer.AccessFilter, query: ReadonlyArray<string>) => {
   index.match(index.view(access), query)
   const docs = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)

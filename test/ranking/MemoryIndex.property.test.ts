@@ -54,7 +54,7 @@ const searchFor = (asked: FastCheck.Arbitrary<MemoryQuery>) =>
     })
   )
 const search = searchFor(World.query)
-// ranks by words alone: if there are more records than the candidate limit, the ranker does not determine which are candidates
+// turns the ranker off: if many records match, the index ranks only some of them by the ranker, but `World.found` ranks all
 const byWords = World.query.map((query) => ({ ...query, weights: { ...query.weights, ranker: 0 } }))
 const list = tuple(World.viewer, World.filter, World.time).map(([viewer, filter, now]) =>
   act("list", [viewer, filter, now], (index, records) => {
@@ -94,7 +94,7 @@ const run = (acts: ReadonlyArray<Act>) => {
 }
 
 describe("MemoryIndex after random changes", () => {
-  it("answers equal those that BM25 and filters give for a plain list of the visible records", () => {
+  it("answers equal those that the ranking formulas and filters give for a plain list of the visible records", () => {
     const any = oneof(
       { weight: 6, arbitrary: add(12) },
       { weight: 1, arbitrary: remove(12) },

@@ -134,7 +134,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("search finds words of any script in any Unicode form, and single characters of Chinese and Japanese words", () => {
+  it("search finds words of any script in any Unicode form, and the single Han characters of words", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -242,7 +242,7 @@ describe("MemoryIndex", () => {
   })
 
   it("the encoded bytes contain the index as it was when encoding began, despite later changes", () => {
-    /** Makes a record with so many words that it is indexed in several steps. */
+    /** Makes a record with so many words that an index of 40 such records is encoded in several steps. */
     const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
       record(`${n}`, {
         scope: { userId: `user-${n % 3}` },
@@ -424,7 +424,7 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(index, { text: "tea" }), ["a"])
   })
 
-  it("every string of the Big List of Naughty Strings is indexed and found", () => {
+  it("every string of the Big List of Naughty Strings that has a term is indexed and found", () => {
     const tags = (text: string) => Schema.is(Tag)(text) ? [text] : []
     const index = indexOf(
       ...naughty.map((body, n) => record(`${n}`, { summaryDerived: true, body, tags: tags(body) }))
@@ -554,7 +554,7 @@ describe("InvertedIndex", () => {
     assert.strictEqual(copy.view(Viewer.accessFilterOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
-  it("an index needs no more heap if its ten records are replaced thousands of times", () => {
+  it("the memory of an index grows by less than 5 MB if its ten records are replaced thousands of times", () => {
     const index = MemoryIndex.make()
     const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
     const replace = (times: number) => {

@@ -28,7 +28,7 @@ const indexed = (bodies: ReadonlyArray<string>) => {
 }
 
 describe("passagesOf", () => {
-  it("passages have at most 600 characters each, and together contain the whole body except white space", () => {
+  it("passages have at most 600 characters each, and only white space of the body is outside of passages", () => {
     const pieces = FastCheck.constantFrom(
       "word ",
       "A sentence ends. ",
@@ -115,7 +115,7 @@ describe("search of a long record", () => {
     assert.include(hits.find(({ record }) => record.body === chapter)?.passage?.text, needle)
   })
 
-  it.effect("a prompt block shows only a passage of a long record, and only the passage counts against the budget", () =>
+  it.effect("a prompt block shows only a passage of a long record's body, and only summary and passage count against the budget", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       yield* store.put(ada, [draft(chapter, { summary: "Council reports" }), draft("A kiosk.")])

@@ -8,7 +8,7 @@ import { scattered, uniform } from "./vectors.ts"
 const lengthOf = (vector: Float32Array) => Math.hypot(...vector)
 
 describe("DotKernel", () => {
-  it("the bytes in each line of the WebAssembly listing encode the instruction in the same line", () => {
+  it("the bytes of each instruction of the WebAssembly function encode the instruction that the listing names in the same line", () => {
     const codes: Record<string, ReadonlyArray<number>> = {
       "loop": [0x03, 0x40],
       "end": [0x0b],
@@ -83,7 +83,7 @@ describe("QuantizedVectors", () => {
     }
   })
 
-  it("QuantizedVectors.make returns undefined for more than 65,536 dimensions, since sums could overflow", () =>
+  it("QuantizedVectors.make returns undefined for more than 65,536 dimensions", () =>
     assert.isUndefined(QuantizedVectors.make(65_537)))
 })
 

@@ -17,7 +17,7 @@ import { id, record } from "./world.ts"
 
 const analyzer = Analyzer.make()
 const kinds = MemoryKind.Kinds.defaultValue()
-/** Returns a `Retrieval` that answers as a database does: asynchronously, with facts without bodies, which are read later by id. */
+/** Returns a `Retrieval` that answers as a database does: by Effects, with facts without bodies, which are read later by id. */
 const remote = (index: MemoryIndex.MemoryIndex, embeddings: Embeddings): Retrieval => ({
   page: (...args) => Effect.sync(() => index.page(...args)),
   match: (...args) =>

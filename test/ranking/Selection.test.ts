@@ -21,7 +21,7 @@ import { found as foundBy, id, record } from "./world.ts"
 const analyzer = Analyzer.make()
 const options = { analyzer, kinds: MemoryKind.Kinds.defaultValue() }
 
-/** Makes an index that counts how often a filter or a score reads a record. `examined` is the option of `Matcher`. */
+/** Makes an index that counts how often a search filters a record itself or makes its `Fact`. `examined` is the option of `Matcher`. */
 const make = (examined?: number) => {
   const index = {
     looks: 0,
@@ -138,7 +138,7 @@ describe("search that evaluates few of its matches", () => {
     { "metadata.toString": { exists: true } }
   ]
 
-  it("a search with a metadata filter gives the same hits as filtering the hits of a search without the filter", () => {
+  it("a search with a metadata filter gives the same records as filtering the hits of a search without the filter", () => {
     for (const where of conditions) {
       const isMeant = matching({ where }, undefined)
       for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
@@ -153,11 +153,11 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search with a metadata filter evaluates fewer than 60 records even if 2,000 records pass the filter", () => {
+  it("a search with a metadata filter reads fewer than 60 records even if 2,000 records pass the filter", () => {
     for (const text of ["tea", "cup7 cup8 cup9"]) {
       const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
       assert.isAbove(hits.length, 2)
-      // only returned records, and records whose metadata is in no metadata group, are read
+      // only the candidates that `match` returns, and records whose metadata is in no metadata group, are read
       assert.isBelow(looks, 60)
     }
   })
@@ -218,7 +218,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(inexact, 10)
   })
 
-  it("hits, scores and counts equal those of a plain scan, even with thousands of matches in many scopes", () => {
+  it("hits, scores and exact counts equal those of a plain scan, even with thousands of matches in many scopes", () => {
     const any = random(11)
     const { below, maybe, next, of } = any
     const index = make()
@@ -267,7 +267,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(left, 10)
   })
 
-  it("a search filtered by kind, tag, trust or `asOf` evaluates few of its matches, and counts all of them", () => {
+  it("a search filtered by kind, tag, trust or `asOf` reads few of its matches, and counts all of them", () => {
     for (
       const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
     ) {
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search by importance, data or `minScore` evaluates few matches, and reports an inexact count", () => {
+  it("a search filtered by importance or data, or by `minScore` with weights, reads few matches, and reports an inexact count", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },

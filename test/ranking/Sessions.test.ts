@@ -17,7 +17,7 @@ const users = ["ada", "bob", "zoe"]
 const now = 1_000
 const vocabulary = Array.from({ length: 60 }, (_, n) => `word${n}`)
 
-/** Makes an index of sessions with 12 turns each, some of them removed or expired, and of records without a session. */
+/** Makes an index of sessions with at most 12 turns each, some of them removed or expired, and of records without a session. */
 const worldOf = (size: number, { below, next, of }: ReturnType<typeof random>) => {
   const index = MemoryIndex.make()
   const records = new Map<number, MemoryRecord>()
@@ -131,7 +131,7 @@ const foundIn = (
 const queries = times(60, 600)
 
 describe("search among thousands of turns in hundreds of sessions", () => {
-  it("search gives the same hits, scores and counts as a computation for each record separately", () => {
+  it("search gives the same hits, scores and exact counts as a computation for each record separately", () => {
     const any = random(15)
     const { below, maybe, of } = any
     const { docs, index } = worldOf(4_000, any)

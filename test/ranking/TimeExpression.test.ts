@@ -86,7 +86,7 @@ describe("TimeExpression", () => {
     assert.isFalse(TimeExpression.namesTime("green tea"))
   })
 
-  it("`mayNameTime` matches every text that names a time or asks for a time", () => {
+  it("`timesIn` and `asksWhen` find no time in a text that `mayNameTime` does not match", () => {
     const words = FastCheck.constantFrom(
       ...[
         "on",

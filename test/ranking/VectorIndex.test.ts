@@ -223,7 +223,7 @@ describe("VectorIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("a search finds all vectors after the index has grown and has reused the space of removed vectors", () => {
+  it("a search finds the ten nearest vectors after most vectors were removed, and after some of them were added again", () => {
     const next = gaussian(5)
     const rows = Array.from({ length: 3_000 }, () => Float32Array.from({ length: 200 }, next))
     const index = filled(rows, 0)

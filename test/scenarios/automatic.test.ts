@@ -1,4 +1,4 @@
-/** Automatic memory for many users at once, through crashes and interruptions. */
+/** Automatic memory of one user through crashes and interruptions, and of many users at once. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { stores } from "../stores.ts"
 
-/** The stores, each with a step n: the test interrupts the agent at every n-th moment of a turn, so at every moment if n is 1. */
+/** The stores, each with a step n. A crash happens at every n-th moment of the first 40, an interrupt of a flush at every 2n-th of 60. */
 const worldsOf = [
   ["memory", stores.memory, 1],
   ["markdown", stores.markdown, 8],
@@ -54,7 +54,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* kept
-          const crashed = yield* Scope.make() // never closed, as in a crash
+          const crashed = yield* Scope.make() // closed only after the assertions, as if the process had crashed
           const first = yield* Layer.buildWithScope(over(store, ExtractionTrigger.interval(2)), crashed)
           const { turnEnd } = Context.get(first, MemoryService.MemoryService)
           const tool = (yield* Effect.provide(MemoryTools.makeStores(ada, { add: true }), first))

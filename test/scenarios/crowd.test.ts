@@ -31,7 +31,7 @@ const viewerOf = (user: number) =>
   Viewer.make({ tenant: `tenant ${user % tenants}`, userId: `user ${user}`, sessionId: "s" })
 const textOf = (user: number, turn: number) => `${moodOf(user)} u${user} t${turn}.`
 
-/** Makes a model that answers after a second, and records when it was sent the words of each turn. */
+/** Makes a model that answers after a second, if at all, and records when it answered with the facts of each turn of a `well` user. */
 const modelOf = (readAt: Map<string, Array<number>>) =>
   Completion.make({
     model: "moody",

@@ -98,7 +98,7 @@ const federation = (texts: boolean) =>
     ))
   )
 
-/** Runs everything that a harness and its model do, with the canary in every text. */
+/** Calls operations of MemoryService and MemoryManager, and tools of a model, with the canary in their texts. */
 const everything = Effect.gen(function*() {
   const memory = yield* service
   const manager = yield* MemoryManager.MemoryManager

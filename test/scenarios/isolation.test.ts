@@ -1,4 +1,4 @@
-/** Isolation of viewers where an agent meets it: in tools, in the memory index and in events. */
+/** Isolation of viewers where an agent meets it: in tools and in the memory index. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"

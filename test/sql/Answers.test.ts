@@ -1,5 +1,6 @@
 /** A database store compared with an in-memory store of the same records and vectors: their answers are equal. */
 import { assert, describe, it } from "@effect/vitest"
+import { deepStrictEqual } from "@effect/vitest/utils"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -105,7 +106,7 @@ describe.each(Object.entries(databases))("the database store %s", (_, layer) => 
           assert.deepEqual(same.items.map(({ id }) => id), page.items.map(({ id }) => id), about)
           assert.strictEqual(same.next, page.next, about)
           const one = id(`${below(size)}`)
-          assert.deepEqual(yield* store.whyNot(viewer, one, query), yield* memory.whyNot(viewer, one, query), about)
+          deepStrictEqual(yield* store.whyNot(viewer, one, query), yield* memory.whyNot(viewer, one, query), about)
         }
         assert.isAbove(hits, queries)
       }))

@@ -16,7 +16,7 @@ const writes = times(24, 500)
 
 describe("a new SQLite file opened by four processes at once", () => {
   it.scopedLive(
-    "the file is created once, loses no write, and shows each process the writes of all processes",
+    "every process opens the file without a failure, no write is lost, and each process finds the writes of all processes",
     () =>
       Effect.gen(function*() {
         const filename = yield* file

@@ -9,7 +9,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
 import { all, bob, draft, file, opened, raw } from "./File.ts"
 
-/** The bytes of a file with records, tombstones, revisions, links and vectors. */
+/** The bytes of a file with records, tombstones, revisions, links and uses. */
 const sample = Effect.scoped(Effect.gen(function*() {
   const filename = yield* file
   yield* Effect.scoped(Effect.gen(function*() {
@@ -25,7 +25,7 @@ const sample = Effect.scoped(Effect.gen(function*() {
   return fs.readFileSync(filename)
 }))
 
-/** Calls every operation of a store, even if an earlier one has failed. Dies if an operation dies. */
+/** Calls operations of a store, one after another, even if an earlier one has failed. Dies if an operation dies. */
 const used = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const tried = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) => typed(name, self)

@@ -11,7 +11,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
 import { bob, draft, file, opened, peer } from "./File.ts"
 
-/** Subscribes to the changes that a store receives from other processes. */
+/** Subscribes to the changes that a store receives from other stores on the same file. */
 const listening = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const heard: Array<StoreChange> = []
@@ -31,7 +31,7 @@ const told = (change: StoreChange) =>
     ? [change._tag, change.id]
     : [change._tag]
 
-describe("changes from another process on one SQLite file", () => {
+describe("changes from another store on one SQLite file", () => {
   it.scoped("a change is emitted at the next poll, and only to viewers that see the record", () =>
     Effect.gen(function*() {
       const filename = yield* file
@@ -101,7 +101,7 @@ describe("changes from another process on one SQLite file", () => {
           Stream.runCollect
         )
       )
-      // both processes are subscribed once each has received a change
+      // the peer is subscribed once it has received a change; the subscription of this process has started by then
       yield* tell("count", "ping", 0, 1)
       yield* store.put(bob, [draft("first")])
       yield* tell("heard", 1)

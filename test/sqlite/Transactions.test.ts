@@ -108,7 +108,7 @@ describe("an interrupted call of a SQLite store", () => {
       }
     }))
 
-  it.scopedLive("a call that waits for the lock of another process can be interrupted, and then writes nothing", () =>
+  it.scopedLive("a call that waits for the lock of another connection can be interrupted, and then writes nothing", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)
@@ -130,7 +130,7 @@ describe("an interrupted call of a SQLite store", () => {
     }).pipe(Effect.provide(Reactivity.layer)))
 })
 
-describe("opening a SQLite file that another process has locked", () => {
+describe("opening a SQLite file that another connection has locked", () => {
   it.scopedLive("opening a locked file waits for the lock, at most as long as the option `patience` allows", () =>
     Effect.gen(function*() {
       const filename = yield* file

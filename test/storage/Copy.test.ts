@@ -65,8 +65,8 @@ describe("Copy.copy", () => {
       const { store, vault } = yield* opened(root)
       assert.deepStrictEqual(yield* vault.verify, [])
       assert.deepStrictEqual(yield* vault.issues, [])
+      // a second copy is needed, since opening the vault erased expired records, and use counts are lost when the vault closes
       const again = yield* Copy.copy(from, store)
-      // needed, since opening the vault erased expired records, and use counts are lost when the vault closes
       assert.isTrue(again.verified)
       yield* equal(from, store)
     }))
@@ -107,7 +107,7 @@ describe("Copy.copy", () => {
       const report = yield* Copy.copy(from, from)
       assert.deepStrictEqual([report.written, report.verified], [0, true])
       yield* put(from, draft("not expired"))
-      yield* from.compact // needed, since the Overlay does not show expired records of its base store
+      yield* from.compact // erases the expired records of the base store
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
@@ -299,7 +299,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(back, ada, id("default long")))?.revision, 3)
     }))
 
-  it.scoped("the counts passed to `onProgress` never decrease, and the last counts are those of the report", () =>
+  it.scoped("the counts passed to `onProgress` never decrease within a phase, and the last counts are those of the report", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "progress", 8)
       const to = yield* memory

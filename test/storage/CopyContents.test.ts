@@ -16,7 +16,7 @@ import { built, embed, equal, lived, memory, readerOf, rowsOf, startOf, tenants,
 import { inMemory } from "./engines.ts"
 
 describe("Copy.copy", () => {
-  it.scoped("Copy.copy from a vault to SQLite, PostgreSQL and another vault loses nothing", () =>
+  it.scoped("a chain of copies from a vault to SQLite, to PostgreSQL and to another vault loses nothing", () =>
     Effect.gen(function*() {
       const first = yield* lived(vault, "chain")
       const stages = [first, yield* built(stores.sqlite), yield* built(stores.postgres), yield* vault]
@@ -26,7 +26,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("every string of the Big List of Naughty Strings is copied unchanged", () =>
+  it.scoped("strings of the Big List of Naughty Strings are copied unchanged", () =>
     Effect.gen(function*() {
       const from = yield* vault
       yield* from.put(

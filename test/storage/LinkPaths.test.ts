@@ -1,4 +1,7 @@
-/** Ambiguous [[wikilinks]] of a vault, case by case: the linking note's own folder is preferred, then the shortest path, as in Obsidian. */
+/**
+ * Links of a vault's notes, case by case. If several notes have the name in the link, the linking note's own folder is preferred, then the
+ * shortest path, as in Obsidian.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
@@ -65,7 +68,8 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Y/Old/From.md", "[[Plan]]", "Y/Old/Plan.md"],
   ["Family/From.md", "[[Ada]]", "Family/Ada.md"],
   ["People/From.md", "[[Ada]]", "People/Ada.md"],
-  // by name: otherwise the note whose path has the fewest folders, then the fewest characters, then comes first by name
+  // a name leads to the note of that name in the folder of the linking note; without such a note, to the note whose path has the
+  // fewest folders, then the fewest characters, then comes first by name
   ["X/From.md", "[[Note]]", "Note.md"],
   ["A/B/D/From.md", "[[Note]]", "Note.md"],
   ["From.md", "[[Plan]]", "X/Plan.md"],
@@ -83,7 +87,7 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["A/Note.md", "[[Note]]", "Note.md"],
   ["Note.md", "[[Note]]", "A/Note.md"],
   ["X/Plan.md", "[[Plan]]", "Y/Plan.md"],
-  // by path: the note whose whole path is in the link, otherwise a note whose path ends with it
+  // a path leads to the note with this whole path, otherwise to a note whose path ends with it, otherwise to a note with its last name
   ["From.md", "[[A/Note]]", "A/Note.md"],
   ["Z/From.md", "[[A/Note]]", "A/Note.md"],
   ["From.md", "[[A/B/Note.md]]", "A/B/Note.md"],
@@ -141,8 +145,8 @@ const ends = (records: ReadonlyArray<MemoryRecord>, from: MemoryRecord) => {
 const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
   found.map((one) => records.find(({ id }) => id === one)?.source.reference)
 
-describe("a [[wikilink]] whose name several notes have", () => {
-  it("the table of test cases has at least sixty [[wikilinks]]", () => assert.isAtLeast(cases.length, 60))
+describe("a link of a note", () => {
+  it("the table has at least sixty test cases", () => assert.isAtLeast(cases.length, 60))
 
   for (const [by, link, to] of cases) {
     it(`${link} in ${by} resolves to ${to ?? "no note"}`, () => {
@@ -160,7 +164,7 @@ describe("a [[wikilink]] whose name several notes have", () => {
     }
   })
 
-  it("a [[wikilink]] resolves to a file if a file has the name, otherwise to the newest record of that name", () => {
+  it("a [[wikilink]] within one scope resolves to a file if a file has the name, otherwise to the newest record of that name", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )

@@ -67,7 +67,7 @@ describe("a long batch in memory", () => {
         seen.push([yield* count(store), (yield* found(store, ada, { text: "Tea", limit: 1_000 })).length])
       })
       const { turns } = yield* withTurns(store.put(ada, drafts), () => Effect.orDie(look))
-      assert.isAtLeast(turns, 2 * Math.ceil(many / 305)) // a yield every few milliseconds, and the batch is worked through twice
+      assert.isAtLeast(turns, 2 * Math.ceil(many / 305)) // each pass (validation, keys, decision) yields at least once per 128 mutations
       const last = seen.pop()
       assert.deepStrictEqual(seen, seen.map(() => [1, 0]))
       assert.deepStrictEqual(last, [many + 1, many])
@@ -115,7 +115,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch with `ifRevision` fails with `conflict` if the record changes while the batch yields", () =>
+  it.effect("a batch with `ifRevision` fails with `conflict` if the record changes while the batch yields before its commit", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -238,7 +238,7 @@ describe("a long batch in memory", () => {
       assert.deepStrictEqual(yield* listed(store, system), [])
     }))
 
-  it.effect("random batches have the same effects and results with and without yields", () =>
+  it.effect("random batches have the same effects and results whether or not the transaction yields", () =>
     Effect.promise(() =>
       FastCheck.assert(
         FastCheck.asyncProperty(
@@ -257,7 +257,7 @@ const unpaced = (engine: Engine): Engine => ({
   transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide(found))
 })
 
-/** Applies a batch in a new store with earlier records; returns all observable results. */
+/** Applies a batch in a new store with earlier records; returns the result of the batch, and the records of the store. */
 const told = (mutations: ReadonlyArray<MemoryMutation>, wrap?: (engine: Engine) => Engine) =>
   Effect.gen(function*() {
     const store = yield* made(wrap)

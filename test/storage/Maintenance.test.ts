@@ -61,7 +61,7 @@ describe.each(Object.entries(stores))("maintenance of the store %s", (name, laye
       })
     ))
 
-  it.scoped("expired records are erased after the process slept, with at most three compactions per store", () =>
+  it.scoped("a store that compacts itself erases expired records after the process slept, with at most three compactions per store", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -88,7 +88,7 @@ describe.each(Object.entries(stores))("maintenance of the store %s", (name, laye
 })
 
 describe("Retention.layer", () => {
-  it.scoped("Retention.layer enforces caps in at most three passes after the process slept for a year", () =>
+  it.scoped("Retention.layer enforces caps in at most three passes after the process slept for almost a year", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore

@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives all new records the origin `pipeline` and the trust of the least trusted among them",
+  "Overlay.commit gives new records of different origins the origin `pipeline`, and the trust of the least trusted among them",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit keeps origin and trust of a record that the overlay has restored or created again",
+  "Overlay.commit keeps the origin and trust of records that the overlay has restored or created again, if all have the same",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "pipeline", trust: 3 })
@@ -263,7 +263,11 @@ law(
         yield* put(below, draft("tea", { id: id("x"), source: { actor: "Eve" } }))
         yield* put(branch, draft("tea", { id: id("x"), source }))
         yield* overlay.commit
-        assert.deepEqual<object>({ ...(yield* the(below, ada, id("x"))).source }, { ...source, origin: "user", trust: 1 })
+        assert.deepEqual<object>({ ...(yield* the(below, ada, id("x"))).source }, {
+          ...source,
+          origin: "user",
+          trust: 1
+        })
       }
     })
 )
@@ -377,7 +381,7 @@ law(
     })
 )
 
-it.effect("a second search of an Overlay reads only the records of the base store that have changed", () =>
+it.effect("a second search of an Overlay over a store in memory reads only the base store's changed records", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []
     yield* Effect.gen(function*() {

@@ -94,7 +94,7 @@ describe("an Overlay", () => {
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })
 
-/** Makes a second store with the same revisions of `x`, each written at its time. */
+/** Makes a second store that has the same revisions of `x`, with the same times. */
 const copyOf = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const rows = new Map<string, ReadonlyArray<MemoryStore.Stored>>()

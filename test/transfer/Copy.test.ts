@@ -1,5 +1,6 @@
 /** Copies of stores with threads and waiting messages: the target serves both like the source. */
 import { assert, describe, it } from "@effect/vitest"
+import { deepStrictEqual } from "@effect/vitest/utils"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -48,7 +49,7 @@ describe("Copy.copy", () => {
           yield* threads.list(ada, { limit: 1_000 })
         )
         for (const [viewer, name] of [[ada, "tea"], [bob, "tea"], [ada, "thread 100"]] as const) {
-          assert.deepStrictEqual(yield* answers(copied, viewer, name), yield* answers(threads, viewer, name))
+          deepStrictEqual(yield* answers(copied, viewer, name), yield* answers(threads, viewer, name))
         }
         assert.strictEqual(yield* copied.append(ada, "tea", said("One more.")), 3)
         assert.strictEqual(yield* copied.append(ada, "new", said("Hello.")), 0)
@@ -56,7 +57,7 @@ describe("Copy.copy", () => {
       }))
   }
 
-  it.scoped("`copy` fails with `conflict` if the target has another thread of the same name", () =>
+  it.scoped("`copy` fails with `conflict` if the target has another thread of the same owner and name", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -68,7 +69,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has a thread of another name in the target", () =>
+  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has a thread in the target that the source never had", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -82,7 +83,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread that was renamed in the source is renamed in the target by the next copy", () =>
+  it.scoped("a thread renamed in the source gets the new name in the target by the next copy, where its old name stays in use", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

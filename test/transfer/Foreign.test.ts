@@ -1,5 +1,6 @@
 /** Files of other systems in their documented formats: `test/fixtures/transfer`. */
 import { assert, describe, it } from "@effect/vitest"
+import { assertSome } from "@effect/vitest/utils"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -151,8 +152,8 @@ describe("importing a file", () => {
         Layer.provide(KeyValueMemory.layer("memories/ada"), provided),
         KeyValueMemory.KeyValueMemory
       )
-      assert.deepStrictEqual(yield* values.get(ada, "drink"), Option.some({ text: "Drinks tea" }))
-      assert.deepStrictEqual(yield* values.get(ada, "city"), Option.some("London"))
+      assertSome(yield* values.get(ada, "drink"), { text: "Drinks tea" })
+      assertSome(yield* values.get(ada, "city"), "London")
       assert.deepStrictEqual(reasons(report), { "no item of a store of LangGraph": 1 })
       const lines = JSON.parse(textOf("langgraph.json")).map((one: unknown) => JSON.stringify(one)).join("\n")
       assert.deepStrictEqual(LangGraph.decode(lines, adas), LangGraph.decode(textOf("langgraph.json"), adas))
@@ -237,7 +238,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("an import from ChatGPT or Claude makes a thread from the current branch of each conversation", () =>
+  it.scoped("an import from ChatGPT or Claude makes a thread of each conversation with messages; from ChatGPT, of the current branch", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -290,7 +291,7 @@ describe("importing a file", () => {
     assert.lengthOf(items.flatMap((item) => item._tag === "Thread" ? item.messages : []), 2)
   })
 
-  it.scoped("an import leaves a record as it is that another writer creates during the import", () =>
+  it.scoped("an import does not change a record that another writer creates during the import", () =>
     Effect.gen(function*() {
       const items = Either.getOrThrow(
         Mem0.decode(JSON.stringify(["a", "b"].map((id) => ({ id, memory: `Imported ${id}.` }))), adas)
@@ -312,7 +313,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it("an import from Claude Code keeps the frontmatter fields that a record has no place for in the metadata", () => {
+  it("an import from Claude Code puts a frontmatter field into the metadata if the record has no other place for it", () => {
     const text = "---\nname: 7\ndescription: [a]\ntype: idea\nmood: calm\n---\nUse tabs.\n"
     const [item] = Notes.decodeClaudeCode([{ path: "memory/tabs.md", text }], adas)
     assert(item?._tag === "Draft")
@@ -320,7 +321,7 @@ describe("importing a file", () => {
     assert.deepStrictEqual(item.draft.metadata, { name: 7, description: ["a"], type: "idea", mood: "calm" })
   })
 
-  it.scoped("an import redacts secrets in conversations, and a second import of the same conversations adds nothing", () =>
+  it.scoped("an import into a store with redaction redacts secrets in conversations, and a second import adds nothing", () =>
     Effect.gen(function*() {
       const store = yield* at(
         MemoryStore.layerInMemory.pipe(Layer.provide(Redaction.layer())),
@@ -344,7 +345,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("a second import appends new messages, but skips a conversation whose earlier messages differ", () =>
+  it.scoped("a second import appends new messages, but skips a conversation whose message at the last common position differs", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>

@@ -52,7 +52,7 @@ describe("a MemoryJsonl file", () => {
     }
   }
 
-  it.scoped("a MemoryJsonl file restores each owner's threads, and a second reading adds nothing", () =>
+  it.scoped("a MemoryJsonl file restores threads for their owner only, and a second reading adds nothing", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* sqlite]
       const said = Array.from({ length: 250 }, (_, n) => n % 2 === 0 ? user(`question ${n}`) : assistant(`answer ${n}`))
@@ -94,7 +94,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a second reading completes a MemoryJsonl file whose first reading failed at any call of the store", () =>
+  it.scoped("a second reading completes a MemoryJsonl file whose first reading failed at one of the first 11 reader or vector calls", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)
@@ -257,7 +257,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([records, tombstones, messages], [2, 1, 1])
     }))
 
-  it.scoped("a MemoryJsonl file is read in batches, at most a few lines ahead of the writes to the store", () =>
+  it.scoped("a MemoryJsonl file is read in batches, at most a batch and a few lines ahead of the writes to the store", () =>
     Effect.gen(function*() {
       const first = yield* memory
       const total = 400

@@ -24,7 +24,10 @@ import { opened } from "../vault/Place.ts"
 import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
 import { observe } from "./Observed.ts"
 
-/** Tests a law on each generation (the files of one release), with a copy of its files and the clock set to the time of their writing. */
+/**
+ * Tests a law on each generation (the files of one release), with a copy of its files. The clock is set to the time at which the release
+ * read these files and gave the expected answers.
+ */
 const law = (
   title: string,
   check: (root: string, expected: Expected) => Effect.Effect<void, unknown, Scope.Scope>

@@ -42,7 +42,7 @@ const edit = (root: string, from: string, to: string) =>
 
 for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
   describe(`a vault whose system clock is set ${name} by a day`, () => {
-    it.scopedLive("edits by hand and records written by another process are still read", () =>
+    it.scopedLive("edits by hand, and records written through another open store of the vault, are still read", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable

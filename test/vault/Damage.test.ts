@@ -73,7 +73,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
               yield* check(open)
             } else write(root, damage(whole))
             yield* Effect.scoped(Effect.flatMap(opened(root), check))
-            yield* Effect.scoped(Effect.flatMap(opened(root), check)) // also when opened from its snapshot
+            yield* Effect.scoped(Effect.flatMap(opened(root), check)) // also when opened once more
             write(root, whole.replace("the second", "mended"))
             const { store, vault } = yield* opened(root)
             assert.deepStrictEqual(yield* vault.issues, [])
@@ -102,6 +102,26 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
           }))
           const { store } = yield* opened(root)
           assert.isUndefined(yield* get(store, system, one))
+          assert.deepStrictEqual(yield* store.history(system, one), [])
+        })
+    )
+
+    law(
+      `a record whose file was damaged after the last scan can be forgotten and purged, but not changed (a file ${name})`,
+      (root) =>
+        Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          for (const purge of [false, true]) {
+            write(root, damage(text(root)))
+            const error = yield* Effect.flip(store.update(ada, one, { body: "x" }))
+            assert.deepStrictEqual([error.reason, error.id], ["corrupt", one])
+            yield* store.apply(system, [{ _tag: "Forget", id: one }])
+            yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
+            write(root, damage(text(root)))
+            assert.deepStrictEqual(yield* store.forget(ada, [one], { purge }), [true])
+            assert.isFalse(fs.existsSync(path.join(root, at)))
+            if (!purge) yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
+          }
           assert.deepStrictEqual(yield* store.history(system, one), [])
         })
     )
@@ -181,7 +201,7 @@ describe("an older version of a record's file", () => {
   )
 
   law(
-    "an acknowledged write is recovered if its writer died before it replaced the record's file",
+    "an acknowledged write is recovered if the record's file is old, empty, zeroed or missing after its writer died",
     (root) =>
       Effect.gen(function*() {
         const copy = yield* place
@@ -190,7 +210,7 @@ describe("an older version of a record's file", () => {
           const { store } = yield* opened(root)
           yield* store.update(ada, one, { body: "the third" })
           yield* put(store, draft("new", { id: id("new"), summary: "new" }))
-          fs.cpSync(root, copy, { recursive: true }) // at this point neither file has been replaced yet
+          fs.cpSync(root, copy, { recursive: true }) // at this point both files are written, but not forced to disk yet
         }))
         for (const torn of [second, "", "\0".repeat(second.length), undefined]) {
           const again = yield* place

@@ -20,7 +20,9 @@ const refund = "c4b8d2e6-7f15-4039-a6d8-1e9c5b3f7a20"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** Copies the fixture, a vault that Deuz wrote, and sets the clock to a minute after it was written, before any record expires. */
+/**
+ * Copies the fixture, a vault that Deuz wrote. Sets the clock to a minute after the creation of most records, before any record expires.
+ */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz (another memory library)", () => {

@@ -18,7 +18,9 @@ const closed = "6e0d2b8f-1c4a-47d9-8e35-9b7f3a5c1d02"
 const sister = "e9a1c7b3-6d24-4f58-8b90-5c3e7d1f2a46"
 const day = 1_717_286_400_000
 
-/** Copies the fixture, a vault that Deuz wrote, and sets the clock to a minute after it was written, before any record expires. */
+/**
+ * Copies the fixture, a vault that Deuz wrote. Sets the clock to a minute after the creation of most records, before any record expires.
+ */
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("vectors in a vault written by Deuz", () => {
@@ -49,7 +51,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("a vector is kept if its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
+  it.scoped("an imported vector is kept if its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {
@@ -80,7 +82,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("an unreadable vector file is reported as one issue, and the vault opens without vectors", () =>
+  it.scoped("a vault with an unreadable vector file opens without vectors, and reports one issue once vectors are read", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {
         yield* TestClock.setTime(day)

@@ -211,7 +211,7 @@ describe("a live process whose staging folder (the folder of its temporary files
       assert.lengthOf(kept(root), 2)
     }))
 
-  it.scopedLive("a batch completes even if the writer's folder of temporary files is deleted before any disk call", () =>
+  it.scopedLive("a batch completes even if the writer's folder of temporary files is deleted before any one of its disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop++) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -100,6 +100,9 @@ const filled = Effect.gen(function*() {
   return root
 })
 
+/** Returns the error code for a call, in rotation over the calls that are tested. */
+const codeAt = (at: number) => all[Math.floor((at - 1) / step) % all.length]!
+
 describe("a vault on a failing disk", () => {
   // under `npm run soak` every error code at every call, otherwise one code per call in rotation
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
@@ -107,13 +110,13 @@ describe("a vault on a failing disk", () => {
       it.scopedLive(
         `${
           only ?? "an error"
-        } at any disk call of ${name} leads to a MemoryError and no change, or to complete success`,
+        } at any disk call of ${name} leads to a MemoryError and no change, or to success; a new process finds the same records`,
         () =>
           Effect.gen(function*() {
             const template = yield* filled
             for (let at = 1, failed = true; failed; at += step) {
               const root = yield* place
-              const code = only ?? all[at % 3]!
+              const code = only ?? codeAt(at)
               fs.cpSync(template, root, { recursive: true })
               const plan: Plan = { at: 0, code, calls: 0 }
               const message = `${name}, ${code} at call ${at}`
@@ -160,7 +163,7 @@ describe("a vault on a failing disk", () => {
         const template = yield* filled
         for (let at = 1, failed = true; failed; at += step) {
           const root = yield* place
-          const code = only ?? all[at % 3]!
+          const code = only ?? codeAt(at)
           fs.cpSync(template, root, { recursive: true })
           const plan: Plan = { at, code, calls: 0 }
           const result = yield* Effect.either(
@@ -178,7 +181,7 @@ describe("a vault on a failing disk", () => {
       Effect.gen(function*() {
         for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
-          const code = only ?? all[at % 3]!
+          const code = only ?? codeAt(at)
           const plan: Plan = { at, code, calls: 0 }
           const result = yield* Effect.either(Effect.scoped(opened(root, { lockTimeout: 30 }, faulty(plan))))
           failed = plan.calls >= at
@@ -211,7 +214,7 @@ describe("vectors of a vault on a failing disk", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at any disk call of ${name} changes no record and loses no attached vector`,
+      `an error at any disk call of ${name} changes neither record a nor record b, and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled
@@ -222,7 +225,7 @@ describe("vectors of a vault on a failing disk", () => {
           }))
           for (let at = 1, failed = true; failed; at += step) {
             const root = yield* place
-            const code = all[at % 3]!
+            const code = codeAt(at)
             fs.cpSync(template, root, { recursive: true })
             const plan: Plan = { at: 0, code, calls: 0 }
             yield* Effect.scoped(Effect.gen(function*() {

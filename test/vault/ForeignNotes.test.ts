@@ -206,7 +206,7 @@ describe("an update of a hand-written note", () => {
         Effect.gen(function*() {
           yield* store.update(system, idOf("Tea.md"), { tags: ["hot"], importance: 0.9 })
           yield* store.update(system, idOf("Plain.md"), { body: "Rest.", importance: 0.9 })
-          fs.cpSync(root, copy, { recursive: true }) // at this point the history has both updates, and no file has been replaced yet
+          fs.cpSync(root, copy, { recursive: true }) // the history has both updates; each crash below sets the files
           return files(root)
         }))
       const crashes: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
@@ -331,7 +331,7 @@ describe("an update of a hand-written note", () => {
     }))
 })
 
-/** A change `act` of a folder of notes. `becomes` maps the path of each note afterwards to the path that its record had before. */
+/** A change `act` of notes. `becomes` maps each path afterwards to the record's path before, or to the same path if the record is new. */
 interface Case {
   readonly title: string
   readonly notes: Readonly<Record<string, string>>

@@ -12,7 +12,7 @@ import { files, type Opened, opened, place } from "./Place.ts"
 const [a, b, c] = [id("a"), id("b"), id("c")]
 const at = (one: typeof a) => pathOf("default", { userId: "ada" }, one)
 
-/** Runs git in a folder, with a fixed configuration. Accepts exit code 1 of `git merge`, which means a conflict. */
+/** Runs git in a folder, with a fixed configuration. Throws if git fails, also at a merge conflict. */
 const git = (root: string, ...args: ReadonlyArray<string>) => {
   const settings = ["user.name=Ada", "user.email=ada@example.com", "init.defaultBranch=main", "core.autocrlf=false"]
   const env = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" }
@@ -49,7 +49,7 @@ const committed = Effect.gen(function*() {
   return root
 })
 
-/** Moves the files of a vault, while it is open or closed, and checks the vault afterwards. */
+/** Changes the files of a vault with `move`, while the vault is open or closed. Checks the vault then, and after a reopening. */
 const moved = <E>(
   root: string,
   isRunning: boolean,

@@ -1,4 +1,4 @@
-/** Tests of concurrent writers of one process, whose commits are forced to disk together (group commit). */
+/** Tests of concurrent writers. The commits of writers of one process are forced to disk together (group commit). */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -74,7 +74,7 @@ const behind = (vault: Hooked, second: Effect.Effect<void, PlatformError>, ackno
     return { writing, syncs: () => syncs }
   })
 
-describe("concurrent writers of one process", () => {
+describe("concurrent writers", () => {
   it.scopedLive("concurrent writers share one fsync of the history, with their batches in the order of the calls", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -36,7 +36,7 @@ const isRecord = (at: string) => /\/turns\/[^/]+\/\d+$/.test(at)
 interface Filling {
   fillsAt: (at: string) => boolean
   isFull: boolean
-  /** Runs before each write that fails. */
+  /** Runs during each write that fails, after half of the bytes were written. */
   readonly before?: Effect.Effect<void>
 }
 /** A disk on which, once full, every write that adds bytes fails after half of them. Overwriting still succeeds. */
@@ -79,9 +79,9 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
   for (const [title, fillsAt] of [["its history lines", isHistory], ["its record files", isRecord]] as const) {
     for (const isFreed of [true, false]) {
       it.scopedLive(
-        `a group commit that fails while it writes ${title} has no effect after the vault is reopened ${
-          isFreed ? "with" : "without"
-        } free space on the disk`,
+        `a group commit that fails while it writes ${title} has no effect after a reopening, if the disk ${
+          isFreed ? "gets free space" : "stays full"
+        } before the vault is closed`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -105,7 +105,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
     }
   }
 
-  it.scopedLive("another process does not complete a failed group commit, even if it has read the commit's lines in the history", () =>
+  it.scopedLive("another process does not complete a failed batch, even if it has read the batch's lines in the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const other = yield* opened(root)

@@ -83,7 +83,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a record whose file is deleted by hand is forgotten, and its last text is kept until the record is purged",
+    "a record whose file is deleted by hand is forgotten; an immediate compaction keeps its last text, and a purge erases it",
     ({ remove, store, vault }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
@@ -105,7 +105,7 @@ describe("an edit by hand", () => {
     ({ remove, root, store }) =>
       Effect.gen(function*() {
         yield* store.update(system, one, { body: "more" })
-        yield* Effect.scoped(opened(root)) // opening it forces earlier writes to disk
+        yield* Effect.scoped(opened(root)) // the closing of this second vault forces earlier writes to disk
         remove(at)
         const again = yield* opened(root)
         assert.isUndefined(yield* get(again.store, ada, one))

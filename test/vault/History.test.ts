@@ -407,7 +407,7 @@ describe("the history of a vault", () => {
             `write ${history}`,
             `fsync ${history}`,
             "rename .effect-memory/turns",
-            ...(version === 1 ? ["rename .effect-memory/turns"] : []) // the first rename finds no turns folder, and is repeated
+            ...(version === 1 ? ["rename .effect-memory/turns"] : []) // users/ada is missing at the first rename, which is repeated
           ])
         }
         calls.length = 0

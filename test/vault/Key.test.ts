@@ -1,4 +1,4 @@
-/** The key of a vault: it is stored twice with a checksum, and is never replaced without an error. */
+/** Tests of a vault's key, which is stored twice with a checksum: what repairs it, what prevents an opening, and what replaces it. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
@@ -164,7 +164,7 @@ describe("the key of a vault, with which it signs its records", () => {
       yield* put(store, draft("sealed anew"))
     }))
 
-  it.scopedLive("a vault without its .effect-memory folder gets a new key once, and keeps this key at later openings", () =>
+  it.scopedLive("a vault without its .effect-memory folder opens, and its records have origin `file` and trust 2 at every opening", () =>
     Effect.gen(function*() {
       const root = yield* filled
       fs.rmSync(hidden(root), { recursive: true })
@@ -173,7 +173,7 @@ describe("the key of a vault, with which it signs its records", () => {
       assert.deepStrictEqual(yield* state(root), file)
     }))
 
-  it.scopedLive("a vault keeps its key even if edits by hand have made the signatures of all records invalid", () =>
+  it.scopedLive("a vault still opens even if edits by hand have made the signatures of all records invalid", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const later = Date.now() / 1_000 + 60

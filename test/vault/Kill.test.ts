@@ -25,7 +25,7 @@ describe("a writer killed at any moment", () => {
           Effect.gen(function*() {
             assert.deepStrictEqual(yield* vault.issues, [])
             assert.lengthOf(Object.keys(files(at)), found.size)
-            // no file contains text of a purged record
+            // the history has no line with the summary of a purged record
             for (const [, name] of fs.readFileSync(history(at), "latin1").matchAll(/"summary":"([^"]+)"/g)) {
               assert.isFalse(purged.has(name!), `${name} was purged`)
             }

@@ -73,7 +73,7 @@ describe("files of records of built-in kinds in a vault", () => {
   )
 
   law(
-    "a relation can be added, changed and removed by hand, in the frontmatter or as a [[name]] in the text",
+    "a relation can be added, changed and removed by hand in the frontmatter, and added as a [[name]] in the text",
     ({ edit, graph, issues }) =>
       Effect.gen(function*() {
         for (const name of ["Ada", "Charles", "Mary"]) yield* add(graph, name)

@@ -57,7 +57,7 @@ const paused = (lock: Lock.Lock) =>
     return { wakes: Effect.zipRight(Deferred.succeed(wakes, undefined), Fiber.join(wasOurs)) }
   })
 
-/** Makes a platform that counts the checks of a lock file; each check calls stat on it. */
+/** Makes a platform that counts the calls of `stat` on the lock file. Each attempt to take the lock makes at least one such call. */
 const counting = (root: string) => {
   let looks = 0
   const platform = Layer.effect(
@@ -72,7 +72,7 @@ const counting = (root: string) => {
 
 const broken = new SystemError({ reason: "Unknown", module: "FileSystem", method: "stat" })
 
-/** Counts the open handles of the lock file. `platform` makes a platform on which some calls on this file first run another effect. */
+/** Counts the handles opened at the lock's path. `platform` makes a platform on which some calls on the lock file first run an effect. */
 const openedBy = (root: string) => {
   let count = 0
   type Before = (() => Effect.Effect<unknown, SystemError>) | undefined
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("every use of a lock writes heartbeats, even after a long pause or after the lock's Effect scope was closed", () =>
+  it.scoped("every long use of a lock writes heartbeats, even after a long pause or after the lock's Effect scope was closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -343,7 +343,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("a process fails with `unavailable` if a live process holds the lock for longer than the timeout", () =>
+  it.scopedLive("a process that waits for the lock fails with `unavailable` if a live process never releases the lock", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const lock = Effect.provide(VaultFileSystem.make(root), NodeContext.layer).pipe(
@@ -354,7 +354,7 @@ describe("the lock of a vault", () => {
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
 
-  it.scoped("a process gets the lock even if each of its disk calls takes longer than the option `lockTimeout`", () =>
+  it.scoped("a process gets a dead process's lock even if each `open` and each `stat` takes longer than the lock's timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")

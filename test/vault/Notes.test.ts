@@ -1,4 +1,4 @@
-/** A folder of unusual hand-written notes: each file is a record, and no byte of it changes. */
+/** A folder of unusual hand-written notes: each file is a record, and no byte of it changes as long as nobody changes the record. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -183,7 +183,7 @@ const law = (
   )
 
 describe("a folder of unusual notes", () => {
-  law("each note is one record, with the fields and the text that its author wrote", (vault) =>
+  law("each note is one record with the expected fields, and exactly the notes with unreadable parts are reported as issues", (vault) =>
     Effect.gen(function*() {
       const records = yield* all(vault)
       assert.strictEqual(records.size, Object.keys(notes).length)
@@ -263,7 +263,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  law("all notes can be copied into an in-memory store", (vault) =>
+  law("all notes of the default tenant can be copied into an in-memory store", (vault) =>
     Effect.gen(function*() {
       const copy = yield* MemoryStore.MemoryStore
       const { items } = yield* vault.store.list(system, { limit: 1_000 })

@@ -148,7 +148,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
         assert.deepStrictEqual(where(root), [])
       }))
 
-  law("`forgetAll` removes every queued message from disk if no outbox runs", (store) =>
+  law("`forgetAll` removes every queued message of the user from disk if no outbox runs", (store) =>
     Effect.gen(function*() {
       const outbox = yield* boxOf(store, model(() => down))
       yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
@@ -168,7 +168,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
   )
 
   law(
-    "`forgetAll` removes from disk every message that was set aside after its extraction failed",
+    "`forgetAll` removes from disk a message of the user that was set aside after its extraction failed",
     (store) =>
       Effect.gen(function*() {
         const outbox = yield* boxOf(store, model(() => refused))
@@ -224,7 +224,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes, in the filter's scope, only queued messages whose viewer has all ids of the caller; `Viewer.everyone` removes all", () =>
+  it.scopedLive("`forgetAll` removes only queued messages with the caller's ids; `Viewer.everyone` removes all of its tenant", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

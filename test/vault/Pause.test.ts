@@ -42,7 +42,7 @@ describe("a writer that stalls at any moment", () => {
           for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
           yield* sleeper.signal("SIGSTOP")
           for (const line of yield* other.rest) hear("other", line)
-          yield* until("other", other, 3) // this call needs the lock, whoever holds it
+          yield* until("other", other, 3) // these writes need the lock, whoever holds it
           yield* sleeper.signal("SIGCONT")
         }
         yield* until("sleeper", sleeper, 1)

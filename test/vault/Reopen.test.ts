@@ -17,7 +17,7 @@ import { times } from "./Program.ts"
 
 const sidecar = (root: string, name: string) => path.join(root, ".effect-memory", name)
 
-/** Puts sixty records, some of them updated, some forgotten, some of another tenant. */
+/** Puts sixty records, updates twenty of them, and forgets five. Also puts one record of another tenant. */
 const fill = (store: Service) =>
   Effect.gen(function*() {
     const puts = yield* store.put(
@@ -167,7 +167,7 @@ describe("a reopened vault", () => {
         const entries = parts.reduce((sum, [length]) => sum + length, 0)
         const text = body.subarray(head.length + 1, head.length + 1 + entries)
         const index = Buffer.from(body)
-        index[head.length + 1 + entries]! += 1 // damages the compressed part
+        index[head.length + 1 + entries]! += 1 // damages the part after the entries
         const forgeries = [
           ...[0, 0.01, 0.3, 0.6, 0.9, 0.999].map((share) => whole.subarray(0, Math.floor(whole.length * share))),
           ...[0, 10, 66, 0.1, 0.5, 0.8, 0.99].map((at) => {
@@ -176,7 +176,7 @@ describe("a reopened vault", () => {
             return turned
           }),
           fs.readFileSync(sidecar(other, "snapshot")),
-          sealed(text), // the format of releases before the snapshot had a header
+          sealed(text), // the entries without a head
           edited(/"version":\d+/, "\"version\":99"),
           edited(/"kinds":"(\w*)\[\[/, "\"kinds\":\"$1[[9,"),
           sealed(index),

@@ -20,7 +20,7 @@ const rot = (root: string, from: string, to: string) =>
     assert.deepInclude(fs.statSync(file), { ino, size, mtime })
   })
 
-/** Makes a vault with one record, whose file was last changed an hour ago and has been scanned since. */
+/** Makes a vault with one record. A scan has read the record's file, whose mtime is an hour ago. Then `rot` changes the file's bytes. */
 const settled = Effect.gen(function*() {
   const root = yield* place
   const vault = yield* opened(root)
@@ -60,7 +60,7 @@ describe("a file whose bytes changed although its size, times and inode are the 
       assert.deepStrictEqual(yield* store.history(ada, record.id), [])
     }))
 
-  it.scopedLive("vault.refresh notices the change of the bytes", () =>
+  it.scopedLive("vault.refresh notices the change of the bytes if the file is in the sample of the scan", () =>
     Effect.gen(function*() {
       const { store, vault } = yield* settled
       yield* vault.refresh
@@ -69,7 +69,7 @@ describe("a file whose bytes changed although its size, times and inode are the 
 })
 
 describe("the sample of files whose content each scan checks", () => {
-  it("a scan checks the content of a hundredth of the files, and a hundred scans check every file", () => {
+  it("a scan checks the content of a hundredth of the files (rounded up) at most; a hundred scans check all of up to 1,234 files", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
       const sampling = VaultFile.makeSampling()

@@ -10,7 +10,7 @@ import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
 import { gate, opened, place, platformWith } from "./Place.ts"
 
-/** Makes a vault with two records that are always written in one batch, and a store whose scans can be held back. */
+/** Makes a vault with two records that `both` updates in one batch, forty long records, and a store whose scans can be held back. */
 const twins = Effect.gen(function*() {
   const root = yield* place
   const [file, folder, read, move] = [yield* gate, yield* gate, yield* gate, yield* gate]
@@ -40,7 +40,7 @@ const twins = Effect.gen(function*() {
   const long = yield* other((store) =>
     Effect.forEach(Array.from({ length: 40 }), (_, n) => put(store, draft(`${n} ${"long ".repeat(10_000)}`)))
   )
-  /** Lets another process purge most records, so that the next write compacts the history, that is, rewrites its file. */
+  /** Lets another process purge the long records and put one more record. This compacts the history, that is, rewrites its file. */
   const compacted = Effect.gen(function*() {
     const { ino } = fs.statSync(`${root}/.effect-memory/history`)
     yield* other((store) => store.forget(ada, long.map(({ id }) => id), { purge: true }))

@@ -35,7 +35,7 @@ const placed = (body: string, n: number): Placed => {
 const bytesOf = (texts: ReadonlyArray<string>) => Buffer.concat(texts.map((text) => Buffer.from(text)))
 
 describe("a part of a snapshot", () => {
-  it("the entries read from a part of a snapshot equal the written entries, whatever their characters", () => {
+  it("the entries read from a part of a snapshot equal the written entries if no body has half of a surrogate pair", () => {
     const piece = FastCheck.constantFrom(
       "a",
       "plain text. ",

@@ -86,7 +86,7 @@ describe("the snapshot of a vault", () => {
       yield* until(() => fs.statSync(snapshot(root)).ino !== second)
     }))
 
-  it.scoped("the snapshot is saved at most once a minute, however much changes", () =>
+  it.scoped("the snapshot is saved at most once a minute while the vault is open, however much changes", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 10)
       const { store } = yield* opened(root)
@@ -169,7 +169,7 @@ describe("the snapshot of a vault", () => {
       assert.isFalse(saved.has("note 0"))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a vault replaces a snapshot with a purged text, which a process left that died while it saved the snapshot", () =>
+  it.scoped("a snapshot with a purged text is replaced at the next opening, if a process died while it saved the snapshot", () =>
     Effect.gen(function*() {
       const root = yield* place
       const copy = path.join(yield* place, "snapshot")

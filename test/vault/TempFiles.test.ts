@@ -11,7 +11,7 @@ import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFi
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { opened, place, platformWith } from "./Place.ts"
 
-/** Makes a file whose last change was so many seconds ago. */
+/** Sets the last change of a file to so many seconds ago. Makes the file first if it is missing. */
 const plant = (file: string, { seconds }: { readonly seconds: number }) =>
   Effect.clockWith((clock) =>
     Effect.map(clock.currentTimeMillis, (now) => {

@@ -1,4 +1,4 @@
-/** Forgotten records of a vault: restorable after a restart, however they were forgotten, and erased in the end. */
+/** Forgotten records of a vault: restorable after a restart, also if a person deleted the file, and erased in the end. */
 import { assert, describe, it } from "@effect/vitest"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ const fill = (root: string) =>
       yield* store.update(ada, one, { body: "the key lies with the neighbour" })
     }))
 
-/** Rewrites the history of a vault that has one forgotten record: in format 1, as releases without a trash wrote it. */
+/** Converts a vault whose only record is `one` to format 1, which releases without a trash wrote. */
 const toFormat1 = (root: string) => {
   const hidden = path.join(root, ".effect-memory")
   const rows = fs.readFileSync(path.join(hidden, "history"), "utf8").split("\n")

@@ -1,4 +1,4 @@
-/** Long work on a vault yields to the event loop after a fixed number of records, not after a fixed time. */
+/** Long work on a vault yields to the event loop at the latest after a certain amount of work, even if little time has passed. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -174,7 +174,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.deepStrictEqual(value.others, odd)
   })
 
-  it("each step of `groupsOf` makes one part of 512 KiB, and the parts have all entries in order", () => {
+  it("each step of `groupsOf` makes at most one part of 512 KiB, and the parts have all entries in order", () => {
     let [sized, most] = [0, 0]
     const steps = SnapshotPart.groupsOf(entries, () => {
       sized++
@@ -191,7 +191,7 @@ describe("the steps in which a snapshot is made", () => {
     assert.strictEqual(most, 512)
   })
 
-  it("`concatSteps` and `signed` work in steps of a megabyte, with the same result as in a single step", () => {
+  it("`concatSteps` works in steps of up to two megabytes, `signed` in steps of one, both with the same result as in one step", () => {
     const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
       new Uint8Array(length).map((_, at) => at * (n + 3))
     )

@@ -187,7 +187,7 @@ describe("vectors of a vault", () => {
       yield* attach(store)
       yield* attach(store, "n")
       assert.strictEqual(yield* right(other.store, ["secret"]), 1)
-      // files of a writer that was killed, and an unreadable file
+      // a temporary file of a writer that was killed, and a file whose name does not fit its header
       fs.copyFileSync(file(root), path.join(folder(root), ".m.vec.tmp"))
       fs.copyFileSync(file(root), path.join(folder(root), "lost.vec"))
       const bytes = Buffer.from(vectorOf("secret").buffer)
@@ -205,7 +205,7 @@ describe("vectors of a vault", () => {
       assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
     }))
 
-  it.scopedLive("a compaction erases the vectors of earlier texts of a record, which keeps the vector file small", () =>
+  it.scopedLive("a compaction erases the vectors of earlier texts if they are more than half, so the vector file stays small", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const { store } = yield* opened(root)

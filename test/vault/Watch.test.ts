@@ -52,7 +52,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("a watch event causes a scan, and its path and its kind of change are ignored", () =>
+  it.scopedLive("a vault reads the history after a watch event, whatever the event's path and kind of change are", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()
@@ -119,7 +119,7 @@ describe("a vault that watches its folder", () => {
       }
     }))
 
-  it.live("a vault watches its folder only if it polls, and only until its Effect scope closes", () =>
+  it.live("a vault watches its folder only if the option `poll` is finite, and only until its Effect scope closes", () =>
     Effect.gen(function*() {
       const before = yield* watchers
       const scope = yield* Scope.make()

@@ -70,7 +70,7 @@ describe("names of a vault's files and folders, which must be legal on Windows",
     assert.lengthOf(Layout.pathOf(id, scope, MemoryId.stableId("a")), 461)
   })
 
-  it.scopedLive("all file names of a vault are legal on Windows and unique regardless of case", () =>
+  it.scopedLive("all file names that a vault chooses are legal on Windows and unique regardless of case", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

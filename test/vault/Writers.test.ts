@@ -37,7 +37,7 @@ const bodies = ({ store }: Opened) =>
   Effect.map(store.list(ada, { limit: 100 }), ({ items }) => items.map(({ body }) => body).sort())
 const again = (root: string) => Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), bodies))
 
-/** A platform whose fsync does nothing, so that a write does not wait for the event loop, and can be interrupted at each step. */
+/** A platform whose fsync does nothing, so that a write waits for the event loop less often. */
 const quick = platformWith((real) => ({
   open: (at, options) =>
     Effect.map(real.open(at, options), (file) =>
@@ -46,7 +46,7 @@ const quick = platformWith((real) => ({
       }))
 }))
 
-/** Subscribes to changes; returns an array to which the body of each changed record is appended. */
+/** Subscribes to changes; returns an array to which the body of each written record is appended. */
 const listening = (store: Opened["store"]) =>
   Effect.gen(function*() {
     const told: Array<string> = []
@@ -311,7 +311,7 @@ describe("writers that commit together", () => {
 })
 
 describe("writers of two processes that write without a pause", () => {
-  it.scopedLive("a process waits for at most a few group commits of another process that writes without a pause", () =>
+  it.scopedLive("a process waits for at most 384 records of another process that writes without a pause", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [one, other] = [yield* opened(root), yield* opened(root)]
@@ -323,7 +323,7 @@ describe("writers of two processes that write without a pause", () => {
           (n) =>
             Effect.gen(function*() {
               for (let k = 0; k < count && !isOver; k++) yield* put(store, draft(`${name} ${n} ${k}`))
-              isOver = true // from here on the other process writes alone
+              isOver = true // stops all writers, since the other process would otherwise write alone from here on
             }),
           { concurrency: "unbounded" }
         )

@@ -264,7 +264,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
             lock.withPermits(1)(retryForever(onSignal(dependencies, worker, event))).pipe(Effect.flatMap(awaitAll))))),
       drain: ({ payload }) =>
         Effect.flatMap(conversation(payload.tenant), (found) =>
-          // if the conversation was forgotten, its former worker notices that no message waits any more
+          // the former worker of a forgotten conversation notices that no message waits any more
           using(found.length > 0 ? found : Array.from(used), (worker) => {
             worker.isStale = true
             return ExtractionRunner.drain(runner, worker)

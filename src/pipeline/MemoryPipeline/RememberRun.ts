@@ -200,9 +200,9 @@ const reconcile = (
       ...existing.map(embeddingText),
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
-    const chosen = Extraction.firstDecisions(attribute(decisions, facts, existing, wordsOf), maxFacts, existing)
+    const final = Extraction.firstDecisions(attribute(decisions, facts, existing, wordsOf), maxFacts, existing)
     yield* paced(64 * (existing.length + decisions.length))
-    const planned = Reconciliation.applyEvents(chosen.kept, existing, {
+    const planned = Reconciliation.applyEvents(final.kept, existing, {
       wordsOf,
       scope,
       kind,
@@ -218,12 +218,7 @@ const reconcile = (
     const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.repeated])
-    return {
-      mutations,
-      applied: yield* apply(mutations),
-      failures: found.failures,
-      decisions: leftOut + chosen.leftOut
-    }
+    return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut + final.leftOut }
   })
 
 /** Sends a prompt to the model, and parses the answer. */

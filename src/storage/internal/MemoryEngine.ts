@@ -51,9 +51,11 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     trash: Duration.toMillis(trash),
     revisions,
     tenantIndexes: new Cache((tenant) => makeTenantIndex(memory, tenant)),
-    due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
-      rowIn(revisions, tenant, id)?.record.revision === revision
-    ),
+    // the time is compared, too, since a record that is put after a purge counts its revisions from 1 again
+    due: Compaction.makeDueQueue(({ at, id, revision, tenant }) => {
+      const row = rowIn(revisions, tenant, id)
+      return row?.record.revision === revision && dueAt(memory, row) === at
+    }),
     embeddings: new TenantEmbeddings(),
     changeFeed: ChangeFeed.make()
   }
@@ -97,6 +99,9 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     }
   }
 }
+
+/** Returns the time from which a row may be erased, in epoch milliseconds; `Infinity` if never. */
+const dueAt = ({ trash }: Memory, row: Stored): number => erasableAt(lifetimeOf(row), trash)
 
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
@@ -235,7 +240,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
       continue
     }
     revisions.set(id, earlier === undefined ? [next.stored] : [next.stored, ...earlier.slice(0, revisionsKept - 1)])
-    const at = erasableAt(lifetimeOf(next.stored), memory.trash)
+    const at = dueAt(memory, next.stored)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
   if (orphansVectors) sweep(memory, tenant, tenantIndex)

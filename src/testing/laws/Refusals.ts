@@ -9,7 +9,7 @@ import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, get, id, listed, put, system } from "../Sample.ts"
 
 const lone = "\ud800"
-const nested = (levels: number): unknown => levels === 0 ? 1 : [nested(levels - 1)]
+const nested = (levels: number, value: unknown = 1): unknown => levels === 0 ? value : [nested(levels - 1, value)]
 const long = (length: number) => "x".repeat(length)
 
 /** Fields that make a draft invalid. The key is the reason of the error with which every store must reject the draft. */
@@ -81,6 +81,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
       JSON.parse("{\"__proto__\":{\"admin\":true}}"),
       JSON.parse("{\"deep\":{\"__proto__\":1}}"),
       { n: nested(64) },
+      { n: nested(64, []) },
       { n: Object.assign([], { 1: 1 }) }, // a sparse array
       { n: new Date(0) },
       { n: () => 1 },
@@ -315,7 +316,8 @@ export const laws: ReadonlyArray<Law> = [
         tags: Array.from({ length: 32 }, (_, n) => `${long(62)}${n + 10}`),
         importance: 1,
         confidence: 0,
-        data: { n: nested(63) as never, "": "", constructor: 1, ["\u2028"]: -0.5 }, // a number within 63 nested arrays
+        // the innermost values are nested in the object and 63 arrays
+        data: { n: nested(63) as never, m: nested(63, []) as never, "": "", constructor: 1, ["\u2028"]: -0.5 },
         metadata: { "a.b": { "c d": [null, true, 1e300, ""] } },
         validAt: Number.MAX_SAFE_INTEGER,
         invalidAt: 0,

@@ -2,6 +2,7 @@
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { type Law, law, refuses } from "../Law.ts"
@@ -241,10 +242,14 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.touch(ada, [again])
         assert.strictEqual((yield* store.uses(ada, [again]))[0]?.count, 1)
         yield* store.forget(ada, [again], { purge: true })
+        yield* TestClock.adjust("1 second")
         yield* store.put(bob, [draft("his", { id: again, scope: { userId: "bob" } })])
         assert.deepEqual(yield* store.uses(bob, [again]), [{ count: 0 }])
         yield* store.touch(bob, [again])
         assert.strictEqual((yield* store.uses(bob, [again]))[0]?.count, 1)
+        yield* store.forget(bob, [again], { purge: true })
+        yield* store.put(bob, [draft("his again", { id: again, scope: { userId: "bob" } })])
+        assert.deepEqual(yield* store.uses(bob, [again]), [{ count: 0 }])
       })
   ),
 

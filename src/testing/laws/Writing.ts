@@ -312,6 +312,19 @@ export const laws: ReadonlyArray<Law> = [
         ])
         assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
       })
+  ),
+
+  law(
+    "a record keeps its use count if a put moves the record to another scope",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, fact("Tea"))
+        yield* store.touch(ada, [id])
+        for (const scope of ["global", { userId: "ada" }] as const) {
+          yield* put(store, fact("Tea", { id, scope }))
+          assert.strictEqual((yield* store.uses(ada, [id]))[0]?.count, 1)
+        }
+      })
   )
 ]
 

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { deepStrictEqual } from "@effect/vitest/utils"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -176,7 +177,7 @@ describe("a federation", () => {
             [store.forget(bob, [nobody], { purge: true }), store.forget(bob, [tea.id], { purge: true })]
           ] as ReadonlyArray<readonly [Effect.Effect<unknown, MemoryError>, Effect.Effect<unknown, MemoryError>]>
         ) { // the cast unites calls with different error types
-          assert.deepStrictEqual(yield* unseen, yield* seen)
+          deepStrictEqual(yield* unseen, yield* seen)
         }
         yield* refuses("not_found", store.update(bob, tea.id, { body: "x" }))
         yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 0 }]))

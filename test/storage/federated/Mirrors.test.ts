@@ -93,7 +93,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a mirror has a copy of every record that was written, even if the write was interrupted",
+    "a mirror gets a copy of each selected record that is written, even if the write is interrupted",
     mirrored,
     (store, federated) =>
       Effect.gen(function*() {
@@ -160,7 +160,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a write succeeds although a mirror cannot be read, even a put with an id that the caller chose",
+    "a write succeeds although a read-only mirror cannot be read, even a put with an id that the caller chose",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -206,7 +206,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
     }))
 
   law(
-    "`forget` fails with `io` if a copy in a mirror remains, and a second `forget` removes the copy",
+    "`forget` fails with the mirror's error if the copy in the mirror remains, and a second `forget` removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -225,7 +225,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a purge fails with `io` if a mirror could not remove its copy, and a second purge removes the copy",
+    "a purge fails with the mirror's error if the mirror cannot remove its copy, and a second purge removes the copy",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
@@ -242,7 +242,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a federation answers from the copies in a mirror if the store of the original records fails",
+    "`get` and `search` answer from the copies in a mirror if the store of the original records fails",
     Federated.layer({
       main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
@@ -310,7 +310,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
         const around = ["main.reader.read", "copies.reader.read", "main.apply", "copies.apply"]
         assert.deepStrictEqual(
           yield* callsOf(store.put(ada, [draft("tea")])),
-          ["main.apply", "main.reader.read", "copies.reader.read", "copies.apply"] // copied after the write, when its id is known
+          ["main.apply", "main.reader.read", "copies.reader.read", "copies.apply"] // the id is known only after the write
         )
         const tea = yield* put(store, draft("green tea", { id: id("tea") }))
         assert.deepStrictEqual(yield* callsOf(store.update(ada, tea.id, { body: "black tea" })), around)

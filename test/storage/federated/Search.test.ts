@@ -148,7 +148,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` fails with the common reason of all stores, or with `unavailable` if the reasons differ",
+    "`search` fails if all stores fail: with their common reason, or with `unavailable` if their reasons differ",
     Federated.layer({
       a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
       b: faulty({ ops: ["search"] })
@@ -201,7 +201,7 @@ describe("search of a federation", () => {
 
 describe("a federation with a member store that cannot be read", () => {
   law(
-    "a record of one store can be read and updated even if another store cannot be read",
+    "a record of one store can be read and updated even if a later store cannot be read",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
@@ -239,7 +239,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   })
 
   law(
-    "a write that never ends in one store does not block writes to other stores",
+    "a write that never ends in one store does not block writes to other stores, unless their ids share a lock",
     Federated.layer(
       { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
       byKind
@@ -290,7 +290,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   )
 
   law(
-    "a write fails with `invalid_draft` if the route function throws",
+    "a put of a new record fails with `invalid_draft` if the route function throws",
     Federated.layer({ main: memory }, {
       route: () => {
         throw new Error("a bug")

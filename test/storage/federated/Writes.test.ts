@@ -273,7 +273,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a batch applies its purges last, because a purge cannot be undone",
+    "a batch is applied last in the store in which it purges records, because a purge cannot be undone",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

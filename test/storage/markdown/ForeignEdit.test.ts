@@ -30,7 +30,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a change of tags that stand one per line adds or removes whole lines, and keeps all other lines", () => {
+  it("a change of tags that stand one per line adds or removes only their lines, and writes `tags: []` if none is left", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
@@ -98,7 +98,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     }
   })
 
-  it("an edit fails if the text has changed since the record was read", () => {
+  it("an edit fails if the body of the text has changed since the record was read", () => {
     const { record } = read(list)
     assert.isTrue(Either.isLeft(ForeignEdit.edit(list.replace("Sow", "Reap"), record, changed(record, { body: "x" }))))
   })
@@ -163,7 +163,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
     which: FastCheck.subarray(["tags", "summary", "importance", "metadata", "body"] as const)
   })
 
-  it("a random edit of a note is read back correctly, and keeps unchanged properties byte for byte", () => {
+  it("a random edit's body, summary, importance and metadata are read back; unchanged properties stay byte for byte", () => {
     let written = 0
     FastCheck.assert(
       FastCheck.property(

@@ -109,7 +109,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("edited and renamed notes are paired with their old paths, even if the notes differ in only one word", () => {
+  it("edited and renamed notes are paired with their old paths; all are paired even if they differ in only one word", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")

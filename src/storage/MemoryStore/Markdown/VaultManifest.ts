@@ -237,7 +237,7 @@ const stopped = (why: string) =>
   MemoryError.make("corrupt", {
     op: "open",
     message: `${why}: restore ${file} from a backup, or write {"version":2,"key":"new"} into it and remove ${copy}; ` +
-      "then every record counts as of origin file and trust 2 (docs/vault.md)",
+      "then every record whose file is not as the history has it counts as of origin file and trust 2 (docs/vault.md)",
     detail: { location: file }
   })
 

@@ -107,7 +107,9 @@ export const make = (
     }
     const found = current ? yield* fs.status(current.path) : nothing
     const text = current && !current.damage
-      ? yield* textOf(fs, context, current.path, current.stat.size)
+      ? yield* textOf(fs, context, current.path, current.stat.size).pipe(
+        MemoryError.catchReason("corrupt", () => Effect.succeedNone) // invalid UTF-8 is an edit, too; the scan below finds the damage
+      )
       : Option.none()
     const isEdited = Option.map(text, ({ hash }) => hash).pipe(Option.getOrUndefined) !== current?.hash
     if (current && ((!current.damage && isEdited) || Option.isSome(yield* fs.linkAbove(current.path)))) {

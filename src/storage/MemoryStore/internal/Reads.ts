@@ -5,6 +5,7 @@
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -20,12 +21,23 @@ import {
 } from "../../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../../domain/MemoryId.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { key as scopeKey } from "../../../domain/MemoryScope.ts"
 import { check, invalid } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Searcher from "../../../ranking/internal/Searcher.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
-import type { Engine, EngineUses, Reader, Stored, Usage, Uses } from "../../Engine.ts"
+import type {
+  Decide,
+  Decision,
+  Engine,
+  EngineUses,
+  Found,
+  Needs,
+  Reader,
+  Stored,
+  Usage,
+  Uses,
+  Write
+} from "../../Engine.ts"
 import * as Links from "../../Links.ts"
 import * as Revision from "../../Revision.ts"
 import { accessible } from "../../TenantIndex.ts"
@@ -257,6 +269,8 @@ const capacity = 100_000
 /** The use counts of a store's records. Unlike `touch` and `uses`, `kept` takes no viewer, and has access to all records. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
+  /** Runs a transaction of the engine. Also erases the use counts in RAM of the rows that the transaction erases. */
+  readonly transact: Engine["transact"]
 }
 
 type Get = (
@@ -265,15 +279,17 @@ type Get = (
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
 /** Returns the use counts: `given`, or those of the engine, or new ones in RAM. The counts in RAM are lost at the end of the process. */
-export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
-  given !== undefined
-    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
-    : engine.uses !== undefined
-    ? inEngine(get, engine.uses)
+export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage => {
+  const { transact, uses } = engine
+  return given !== undefined
+    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) }, transact }
+    : uses !== undefined
+    ? { ...inEngine(get, uses), transact }
     : inProcess(get, engine)
+}
 
 /** Makes use counts from the table of an engine. The engine erases the use counts of a row together with the row. */
-const inEngine = (get: Get, table: EngineUses): KeptUsage => {
+const inEngine = (get: Get, table: EngineUses): Omit<KeptUsage, "transact"> => {
   const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
     Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
@@ -294,15 +310,24 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
   }
 }
 
+/** The uses of a record, and what the record was at its last use. */
+interface UsesInProcess extends Pick<MemoryRecord, "createdAt" | "revision"> {
+  readonly uses: Uses
+}
+
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
-  const table = new Map<string, Uses>()
-  // the key includes the scope. A new record in another scope must not get the count of an erased record with the same id
-  const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
-  const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
-    (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
-  const keep = (key: string, uses: Uses) => {
+  const table = new Map<string, UsesInProcess>()
+  const keyOf = (tenant: string, id: MemoryId) => `${tenant}/${id}`
+  // if another process purged the record, a new record with its id was created later, and counts its revisions from 1 again
+  const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses => {
+    const known = record && table.get(keyOf(tenant, record.id))
+    const isSame = known && (known.createdAt === record.createdAt || known.revision < record.revision)
+    return isSame ? known.uses : { count: 0 }
+  }
+  const keep = (tenant: string, { createdAt, id, revision }: MemoryRecord, uses: Uses) => {
+    const key = keyOf(tenant, id)
     table.delete(key) // moves the key to the end, since a Map keeps insertion order
-    table.set(key, uses)
+    table.set(key, { uses, createdAt, revision })
   }
   const trim = () => {
     for (const key of table.keys()) {
@@ -319,7 +344,7 @@ const inProcess = (get: Get, engine: Engine): KeptUsage => {
         const accessedAt = yield* Clock.currentTimeMillis
         const tenant = Viewer.tenantOf(viewer)
         for (const record of (yield* get(viewer, ids)).flatMap(Option.toArray)) {
-          keep(keyOf(tenant, record), { count: usesOf(tenant, record).count + 1, accessedAt })
+          keep(tenant, record, { count: usesOf(tenant, record).count + 1, accessedAt })
         }
         trim()
       }),
@@ -332,9 +357,35 @@ const inProcess = (get: Get, engine: Engine): KeptUsage => {
       read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
       set: (tenant, uses) =>
         Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
-          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // ids without a row are skipped
+          found.forEach((record, n) => record && keep(tenant, record, uses[n]![1])) // ids without a row are skipped
           trim()
         })
-    }
+    },
+    transact: erasing(engine, (tenant, id) => table.delete(keyOf(tenant, id)))
   }
 }
+
+/** Makes a `transact` that calls `erase` for each row that a transaction erases, even if the commit fails. */
+const erasing = (
+  { transact }: Engine,
+  erase: (tenant: string, id: MemoryId) => void
+): Engine["transact"] =>
+<A>(tenant: string, needs: Needs, decide: Decide<A>) =>
+  Effect.suspend(() => {
+    let writes: ReadonlyArray<Write> = []
+    const noted = (decision: Decision<A>) => {
+      writes = decision.writes
+      return decision
+    }
+    const { paced } = decide
+    const noting: Decide<A> = Object.assign(
+      (found: Found) => Either.map(decide(found), noted),
+      { paced: paced && ((found: Found) => Effect.map(paced(found), noted)) }
+    )
+    return Effect.ensuring(
+      transact(tenant, needs, noting),
+      Effect.sync(() => {
+        for (const { id, next } of writes) if (next === undefined) erase(tenant, id)
+      })
+    )
+  })

@@ -64,11 +64,13 @@ export const inMemory = (
 /** Makes a store from an engine, and compacts it once. `name` is used in spans, metrics and errors. */
 export const make = (
   name: string,
-  engine: Engine.Engine,
+  given: Engine.Engine,
   extras: Extras = {}
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { ingest, outside, tools } = extras
+    const usage = Reads.usageOf(given, (viewer, ids) => Reads.get({ engine: given }, viewer, ids), extras.usage)
+    const engine: Engine.Engine = { ...given, transact: usage.transact }
     const capabilities: Capabilities = {
       ...engine.capabilities,
       vector: engine.vectors !== undefined,
@@ -97,7 +99,6 @@ export const make = (
       nextExpiry = compacted.nextExpiry
       return compacted.count
     })
-    const usage = Reads.usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
 
     const service = checkingViewer({
       name,
