@@ -19,7 +19,7 @@ import { type Failure, print, type Services, type Shared } from "./Command.ts"
 import * as CommandError from "./CommandError.ts"
 import * as Progress from "./Progress.ts"
 import * as Rows from "./Rows.ts"
-import { counted, number, safeLine, Screen } from "./Screen.ts"
+import { counted, json, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
 /** The arguments of an import: the file or folder to read, and the options that all commands share. */
@@ -173,7 +173,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
       }
     })
     if (path === undefined || path === "-") {
-      yield* Stream.runForEach(text, screen.out).pipe(Effect.ensuring(progress.end))
+      // the lines of a file stay as they are, since a file that is imported and exported again is the same, byte for byte
+      const shown = screen.isTerminal ? Stream.map(text, visible) : text
+      yield* Stream.runForEach(shown, screen.out).pipe(Effect.ensuring(progress.end))
       return yield* screen.err(`${summaryOf(last)}\n`)
     }
     yield* writeFile(path, Stream.encodeText(text)).pipe(
@@ -182,6 +184,9 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
     )
     yield* print(shared, Exported, { ...last }, summaryOf)
   })
+
+/** Escapes control and invisible characters in lines of JSON. A JSON parser turns the escapes back into characters. */
+const visible = (lines: string): string => lines.replace(/[^ -~\n]+/gu, (part) => json(part).slice(1, -1)) // removes the quotes of the JSON
 
 /**
  * Writes a file. The bytes go to a temporary file in the same folder. The temporary file is then renamed, so that an interruption leaves no

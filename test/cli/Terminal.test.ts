@@ -1,10 +1,20 @@
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import { excerpt } from "../../src/cli/Cards.ts"
 import { Remembered, Shown } from "../../src/cli/commands/Records.ts"
+import * as Formats from "../../src/cli/Formats.ts"
 import { lineOf } from "../../src/cli/Progress.ts"
-import { age, ansi, safe, safeLine } from "../../src/cli/Screen.ts"
+import { age, ansi, safe, safeLine, Screen } from "../../src/cli/Screen.ts"
+import * as StoreAddress from "../../src/cli/StoreAddress.ts"
 import { SearchResult } from "../../src/domain/MemoryFilter.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { MemoryStore } from "../../src/storage/MemoryStore.ts"
+import { ada, draft } from "../../src/testing/Sample.ts"
 import { answered, folder, onTerminal, run, told } from "./Running.ts"
 
 /** Text with control sequences that change a terminal: colours, title, clipboard, cursor, bell, bidi marks, 8-bit controls. */
@@ -62,6 +72,44 @@ describe("remembered text in the output of effect-memory", () => {
       assert.strictEqual((yield* answered(Shown, ["show", id, ...viewer], { cwd })).record.body, hostile)
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
+
+  it.scopedLive("`export` to a terminal escapes invisible characters in its lines of JSON, and elsewhere writes the lines of the file", () =>
+    Effect.gen(function*() {
+      const store: StoreAddress.StoreAddress = { _tag: "Vault", root: yield* folder }
+      yield* Effect.flatMap(MemoryStore, (memory) => memory.put(ada, [draft(hostile)])).pipe(
+        Effect.provide(StoreAddress.layer(store, { create: true }))
+      )
+      const exported = (isTerminal: boolean, path?: string) =>
+        Effect.gen(function*() {
+          let text = ""
+          const screen = Screen.of({
+            out: (part) => Effect.sync(() => void (text += part)),
+            err: () => Effect.void,
+            input: () => Effect.succeed(""),
+            inputBytes: Stream.empty,
+            ask: () => Effect.succeed(false),
+            isTerminal,
+            isErrorTerminal: false,
+            canAsk: false,
+            columns: 80,
+            paint: (_, text) => text,
+            version: "",
+            env: () => undefined
+          })
+          const { write } = Formats.all.find(({ name }) => name === "jsonl")! // a format of this name exists
+          const shared = { store, viewer: Viewer.make({}), tenant: Option.none(), json: false }
+          yield* write!({ path, shared, vectors: false }).pipe(Effect.provideService(Screen, screen)) // it can be written
+          return text
+        })
+      const [shown, piped] = [yield* exported(true), yield* exported(false)]
+      assert.match(piped, obeyed)
+      assert.notMatch(shown, obeyed)
+      const parsed = (text: string) => text.trimEnd().split("\n").map((line) => JSON.parse(line))
+      assert.deepStrictEqual(parsed(shown), parsed(piped))
+      const file = path.join(yield* folder, "all.jsonl")
+      yield* exported(true, file)
+      assert.strictEqual(fs.readFileSync(file, "utf8"), piped)
+    }).pipe(Effect.provide(NodeContext.layer)))
 
   it("control characters in remembered text are escaped; line feeds and tabs stay, and CR LF becomes a line feed", () => {
     assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")

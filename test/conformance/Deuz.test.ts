@@ -204,6 +204,11 @@ describe("Deuz's remember", () => {
           2
         ]])
         assert.strictEqual(hits[0]!.score, 1)
+        const { embed, model: name } = yield* Effect.provide(Embedder.Embedder, embedder)
+        const [vector] = yield* embed(["river"], "query")
+        const near = { mode: "vector", embedding: { model: name, vector: vector! } } as const // one vector for each text
+        const found = yield* store.search(Viewer.make(ada), near)
+        console.log(found, yield* store.search(Viewer.make(ada), {...near, embedding: {model: name, vector: (yield* embed(["Ada lives in Porto"], "query"))[0]!}}))
       })
   )
 

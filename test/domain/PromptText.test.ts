@@ -212,9 +212,9 @@ describe("PromptText.visibleJson", () => {
 
   it("PromptText.visibleJson takes time linear in the number of keys, even if thousands of keys become equal", () => {
     const alike = Object.fromEntries(
-      Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n % 2_500)}${n % 2 ? "\u200c" : ""}`, n])
+      Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n >> 1)}${n % 2 ? "\u200c" : ""}`, n])
     )
-    assert.lengthOf(Object.keys(Object(PromptText.visibleJson(alike))), Object.keys(alike).length)
+    assert.lengthOf(Object.keys(Object(PromptText.visibleJson(alike))), 5_000)
   })
 })
 
