@@ -1,8 +1,8 @@
 /**
  * Entities and their relationships. A relationship is a link from one record to another. A `[[Name]]` in a body is a link, too, of type
  * `wikilink` and weight 1. A viewer sees a relationship if both records are visible to the viewer and valid now. A traversal follows only
- * links between entities; a search follows links between records of all kinds. Links are indexed in both directions. So the cost of a
- * traversal grows with the number of visited records, not with the size of the graph.
+ * links between entities, a search all links. Links are indexed in both directions, so the cost of a traversal grows with the number of
+ * visited records, not with the size of the graph.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -258,8 +258,7 @@ const findPath = Effect.fn("GraphMemory.findPath")(
       const message = `no path through the nearest ${maxVisits} records: follow fewer relationships, or raise maxVisits`
       return yield* MemoryError.make("unsupported", { op: "findPath", id: from, message })
     }
-    const last = all.at(-1)
-    return last?.id === to ? Option.some(pathTo(last)) : Option.none()
+    return Option.fromNullable(all.at(-1)).pipe(Option.filter(({ id }) => id === to), Option.map(pathTo))
   }
 )
 

@@ -86,26 +86,35 @@ const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } 
   all.map(({ record }) => record.body)
 
 describe("molroo's adapter", () => {
-  law("episodes are returned newest first, with the values that were saved", ({ adapter, recall, save }) =>
-    Effect.gen(function*() {
-      const appraisal = { goal_relevance: 0.5, urgency: 0.25 }
-      yield* save("a", 10, { content: "I swam.", context: "the lake", type: "chat_message", intensity: 0.5, appraisal })
-      yield* save("b", 30)
-      yield* save("c", 20)
-      assert.deepStrictEqual(yield* recall({}), ["b", "c", "a"])
-      const [first] = yield* awaited(() => adapter.getByIds(["a"]))
-      assert.deepInclude(first, {
-        id: "a",
-        timestamp: 10,
-        sourceEntity: "alice",
-        context: "the lake",
-        content: "I swam.",
-        emotionSnapshot: calm,
-        importance: 0.5,
-        intensity: 0.5
+  law(
+    "episodes are returned newest first, with the values that were saved",
+    ({ adapter, recall, save }) =>
+      Effect.gen(function*() {
+        const appraisal = { goal_relevance: 0.5, urgency: 0.25 }
+        yield* save("a", 10, {
+          content: "I swam.",
+          context: "the lake",
+          type: "chat_message",
+          intensity: 0.5,
+          appraisal
+        })
+        yield* save("b", 30)
+        yield* save("c", 20)
+        assert.deepStrictEqual(yield* recall({}), ["b", "c", "a"])
+        const [first] = yield* awaited(() => adapter.getByIds(["a"]))
+        assert.deepInclude(first, {
+          id: "a",
+          timestamp: 10,
+          sourceEntity: "alice",
+          context: "the lake",
+          content: "I swam.",
+          emotionSnapshot: calm,
+          importance: 0.5,
+          intensity: 0.5
+        })
+        assert.deepInclude(Reflect.get(first!, "appraisal"), appraisal)
       })
-      assert.deepInclude(Reflect.get(first!, "appraisal"), appraisal)
-    }))
+  )
 
   law(
     "every filter of a query is applied, with ranges inclusive at both ends",
@@ -130,12 +139,15 @@ describe("molroo's adapter", () => {
       })
   )
 
-  law("a recall with a limit of 0 returns up to 1,000 episodes, and one without a limit up to 20", ({ recall, save }) =>
-    Effect.gen(function*() {
-      for (let n = 0; n < 25; n++) yield* save(`${n}`, n)
-      assert.lengthOf(yield* recall({ limit: 0 }), 25)
-      assert.lengthOf(yield* recall({}), 20)
-    }))
+  law(
+    "a recall with a limit of 0 returns up to 1,000 episodes, and one without a limit up to 20",
+    ({ recall, save }) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 25; n++) yield* save(`${n}`, n)
+        assert.lengthOf(yield* recall({ limit: 0 }), 25)
+        assert.lengthOf(yield* recall({}), 20)
+      })
+  )
 
   law("an episode that is saved again under its id is stored once", ({ recall, save }) =>
     Effect.gen(function*() {

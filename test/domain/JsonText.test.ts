@@ -118,11 +118,14 @@ describe("JsonText.values", () => {
     "[x",
     "{\"a\":1}x[",
     "[[]"
-  ])(`${long} characters of %j are accepted; of 20,000 characters, each is read at most 12 times on average`, (piece) => {
-    for (const end of ["", " x ]}"]) {
-      values(piece.repeat(long / piece.length) + end)
-      const text = piece.repeat(20_000 / piece.length) + end
-      assert.isAtMost(looks(text), 12 * text.length)
+  ])(
+    `${long} characters of %j are accepted; of 20,000 characters, each is read at most 12 times on average`,
+    (piece) => {
+      for (const end of ["", " x ]}"]) {
+        values(piece.repeat(long / piece.length) + end)
+        const text = piece.repeat(20_000 / piece.length) + end
+        assert.isAtMost(looks(text), 12 * text.length)
+      }
     }
-  })
+  )
 })

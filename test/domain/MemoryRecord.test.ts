@@ -18,12 +18,13 @@ describe("deriveSummary", () => {
     )
   })
 
-  it("a summary ends in `…` exactly if the body has text after it, even if the summary is short", () => {
+  it("`deriveSummary` adds `…` exactly if the body has text after the summary, even if the summary is short", () => {
     const gap = " ".repeat(5_000)
     assert.strictEqual(deriveSummary(`a${gap}b`), "a…")
     assert.strictEqual(deriveSummary(`${"a".repeat(200)}${gap}b`), `${"a".repeat(199)}…`)
     assert.strictEqual(deriveSummary(`${gap}a${gap}`), "a")
     assert.strictEqual(deriveSummary(`a${" ".repeat(4_000)}b`), "a b")
     assert.strictEqual(deriveSummary(`${"a".repeat(200)}${gap}`), "a".repeat(200))
+    assert.strictEqual(deriveSummary(`a…${gap}`), "a…")
   })
 })

@@ -251,12 +251,12 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
 
 /** Changes of an agent, by name. Each makes the events or one sort of answer depend on calls of other viewers. */
 const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
-  "an event names the first viewer that called": (agent) => {
+  "an event names the last viewer that called": (agent) => {
     let last: Viewer.Viewer | undefined
     return {
       ask: (viewer, call, id) =>
         Effect.suspend(() => {
-          last ??= viewer
+          last = viewer
           return agent.ask(viewer, call, id)
         }),
       events: Stream.map(

@@ -305,21 +305,24 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(record.data, { type: "chat_message" })
       }))
 
-    law("`beforeTurn` returns the last turns that `afterTurn` stored, newest first", (memory) =>
-      Effect.gen(function*() {
-        yield* times(20, (i) =>
-          memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) }))
-        const { episodic, failures, reflections } = yield* memory.beforeTurn(ada, Message.user("?"))
-        assert.deepStrictEqual(
-          bodies(episodic),
-          [19, 18, 17, 16, 15].map((i) =>
-            `turn ${i}`
+    law(
+      "`beforeTurn` returns the last turns that `afterTurn` stored, newest first",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* times(
+            20,
+            (i) => memory.afterTurn(ada, { episode: said(`turn ${i}`), reflection: thought(`thought ${i}`) })
           )
-        )
-        assert.deepStrictEqual(bodies(reflections), [19, 18, 17].map((i) => `thought ${i}`))
-        assert.isEmpty(failures)
-        assert.isEmpty(yield* memory.failures)
-      }))
+          const { episodic, failures, reflections } = yield* memory.beforeTurn(ada, Message.user("?"))
+          assert.deepStrictEqual(
+            bodies(episodic),
+            [19, 18, 17, 16, 15].map((i) => `turn ${i}`)
+          )
+          assert.deepStrictEqual(bodies(reflections), [19, 18, 17].map((i) => `thought ${i}`))
+          assert.isEmpty(failures)
+          assert.isEmpty(yield* memory.failures)
+        })
+    )
 
     law(
       "strings of the Big List of Naughty Strings are accepted as episode, query and context",

@@ -101,6 +101,28 @@ describe("an edit by hand", () => {
   )
 
   law(
+    "a restored file has the properties that a person added, also if the file was deleted by hand; a new record with the id has none",
+    ({ read, remove, store, vault, write }) =>
+      Effect.gen(function*() {
+        const own = /\naliases:\s+- the one\ncssclasses: wide\n/
+        write(at, read(at).replace("\nkind:", "\naliases:\n  - the one\ncssclasses: wide\nkind:"))
+        yield* vault.refresh
+        assert.match(read(at), own)
+        const forget = store.forget(system, [one])
+        const removal = Effect.zipRight(Effect.sync(() => remove(at)), vault.refresh)
+        for (const end of [forget, removal, Effect.zipRight(removal, store.compact)]) {
+          yield* end
+          const { revision } = (yield* get(store, system, one))!
+          yield* store.apply(system, [{ _tag: "Restore", id: one, revision: revision - 1 }])
+          assert.match(read(at), own)
+        }
+        yield* forget
+        yield* put(store, first)
+        assert.notMatch(read(at), /aliases|cssclasses/)
+      })
+  )
+
+  law(
     "a record whose file was deleted by hand is absent after the vault is reopened",
     ({ remove, root, store }) =>
       Effect.gen(function*() {

@@ -183,24 +183,27 @@ const law = (
   )
 
 describe("a folder of unusual notes", () => {
-  law("each note is one record with the expected fields, and exactly the notes with unreadable parts are reported as issues", (vault) =>
-    Effect.gen(function*() {
-      const records = yield* all(vault)
-      assert.strictEqual(records.size, Object.keys(notes).length)
-      for (const [at, [, says]] of Object.entries(notes)) {
-        const record = records.get(idOf(at))
-        if (record === undefined) return assert.fail(at)
-        for (const [field, value] of Object.entries(says)) {
-          assert.deepEqual(record[field as keyof Says], value, `${at}: ${field}`)
+  law(
+    "each note is one record with the expected fields, and exactly the notes with unreadable parts are reported as issues",
+    (vault) =>
+      Effect.gen(function*() {
+        const records = yield* all(vault)
+        assert.strictEqual(records.size, Object.keys(notes).length)
+        for (const [at, [, says]] of Object.entries(notes)) {
+          const record = records.get(idOf(at))
+          if (record === undefined) return assert.fail(at)
+          for (const [field, value] of Object.entries(says)) {
+            assert.deepEqual(record[field as keyof Says], value, `${at}: ${field}`)
+          }
+          assert.deepInclude(record.source, { origin: "file", trust: 2 })
         }
-        assert.deepInclude(record.source, { origin: "file", trust: 2 })
-      }
-      assert.isUndefined(Reflect.get({}, "polluted"))
-      const issues = yield* vault.vault.issues
-      const expected = Object.entries(notes).flatMap(([at, [, , isTold]]) => isTold ? [at] : [])
-      assert.deepStrictEqual(issues.map(({ path }) => path).sort(), expected.sort())
-      for (const { error } of issues) assert.isAtMost(error.message.length, 300)
-    }))
+        assert.isUndefined(Reflect.get({}, "polluted"))
+        const issues = yield* vault.vault.issues
+        const expected = Object.entries(notes).flatMap(([at, [, , isTold]]) => isTold ? [at] : [])
+        assert.deepStrictEqual(issues.map(({ path }) => path).sort(), expected.sort())
+        for (const { error } of issues) assert.isAtMost(error.message.length, 300)
+      })
+  )
 
   it.scopedLive("files and records are unchanged after the vault was opened, searched, refreshed and closed twice", () =>
     Effect.gen(function*() {

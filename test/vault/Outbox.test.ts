@@ -148,13 +148,16 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
         assert.deepStrictEqual(where(root), [])
       }))
 
-  law("`forgetAll` removes every queued message of the user from disk if no outbox runs", (store) =>
-    Effect.gen(function*() {
-      const outbox = yield* boxOf(store, model(() => down))
-      yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
-      yield* outbox.append(ada, word, users("in its name"))
-      yield* outbox.append(Viewer.make({ userId: "ada", agentId: "coach" }), "s", users(word))
-    }))
+  law(
+    "`forgetAll` removes every queued message of the user from disk if no outbox runs",
+    (store) =>
+      Effect.gen(function*() {
+        const outbox = yield* boxOf(store, model(() => down))
+        yield* outbox.append(ada, "s", users(word, `${word} `.repeat(30_000)))
+        yield* outbox.append(ada, word, users("in its name"))
+        yield* outbox.append(Viewer.make({ userId: "ada", agentId: "coach" }), "s", users(word))
+      })
+  )
 
   law(
     "`forgetAll` removes the planned writes of a failed extraction from disk",

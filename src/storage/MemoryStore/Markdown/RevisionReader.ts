@@ -224,13 +224,13 @@ const missingRevisionsOf = (
     const kept = yield* history.read(location)
     if (Option.isNone(kept)) return []
     const record = Revision.forgotten(kept.value.record, yield* Clock.currentTimeMillis)
-    const { frame } = kept.value
+    const { extra, frame } = kept.value
     return [{
       tenant,
       id,
       record,
       forgotten: true,
-      extra: {},
+      extra,
       frame,
       path: null,
       removed: [],

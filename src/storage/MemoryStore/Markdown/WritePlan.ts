@@ -144,7 +144,7 @@ export const make = (
         state.entry(tenant, id)?.row.record.revision ?? 0
       )
     }
-    const extra = current?.extra ?? {}
+    const extra = current?.extra ?? (last ? yield* keptExtra(history, tenant, last.record) : {})
     const content = last === undefined || path === undefined
       ? undefined
       : note?.isAuthors && path === note.path
@@ -293,6 +293,19 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
       if (Revision.isSameContent(note.record, next)) return note.text
     }
     return yield* Either.mapLeft(ForeignEdit.edit(note.text, note.record, next), (issue) => invalid("commit", issue))
+  })
+
+/**
+ * Returns the extra properties of a record that has no file: those of its last readable revision in the history. If another record had the
+ * same id before, its properties are left out.
+ */
+const keptExtra = (history: History, tenant: string, { createdAt, id }: MemoryRecord): Io<Frontmatter.Extra> =>
+  Effect.gen(function*() {
+    for (const location of history.locations(tenant, id)) {
+      const kept = Option.getOrUndefined(yield* history.read(location))
+      if (kept?.record.createdAt === createdAt) return kept.extra
+    }
+    return {}
   })
 
 const isInUse = (fs: VaultFileSystem, path: string) =>

@@ -318,7 +318,7 @@ interface UsesInProcess extends Pick<MemoryRecord, "createdAt" | "revision"> {
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, UsesInProcess>()
   const keyOf = (tenant: string, id: MemoryId) => `${tenant}/${id}`
-  // if another process purged the record, a new record with its id was created later, and counts its revisions from 1 again
+  // a new record with the id of a purged one was created later, and counts its revisions from 1 again
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses => {
     const known = record && table.get(keyOf(tenant, record.id))
     const isSame = known && (known.createdAt === record.createdAt || known.revision < record.revision)
