@@ -123,6 +123,18 @@ describe("an edit by hand", () => {
   )
 
   law(
+    "a batch that purges a record and puts its id again keeps no property of the purged file",
+    ({ read, store, vault, write }) =>
+      Effect.gen(function*() {
+        write(at, read(at).replace("\nkind:", "\naliases:\n  - secret\nkind:"))
+        yield* vault.refresh
+        yield* store.apply(system, [{ _tag: "Forget", id: one, purge: true }, { _tag: "Put", draft: first }])
+        assert.notMatch(read(at), /secret/)
+        assert.deepInclude(yield* get(store, ada, one), { revision: 1, summary: "one" })
+      })
+  )
+
+  law(
     "a record whose file was deleted by hand is absent after the vault is reopened",
     ({ remove, root, store }) =>
       Effect.gen(function*() {

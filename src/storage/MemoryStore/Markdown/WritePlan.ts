@@ -125,7 +125,8 @@ export const make = (
     const revision = current?.row.record.revision ?? history.newest(tenant, id)?.revision ?? 0
     if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
-    const note = yield* noteOf({ context, fs, history }, tenant, id, current, text)
+    const isPurged = writes.some(({ next }) => next === undefined) // a record that is put after its purge keeps nothing of its file
+    const note = isPurged ? undefined : yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* isInUse(fs, note.path)))
         ? note.path // a note keeps the file name that its author chose, even when the note is restored
@@ -144,7 +145,7 @@ export const make = (
         state.entry(tenant, id)?.row.record.revision ?? 0
       )
     }
-    const extra = current?.extra ?? (last ? yield* keptExtra(history, tenant, last.record) : {})
+    const extra = isPurged || !last ? {} : current ? current.extra : yield* keptExtra(history, tenant, last.record)
     const content = last === undefined || path === undefined
       ? undefined
       : note?.isAuthors && path === note.path
