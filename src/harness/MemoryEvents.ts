@@ -2,8 +2,8 @@
  * Events about memory operations. A harness (the program that runs an agent) can show, log and count the events. A listener that lags
  * behind misses the oldest events.
  *
- * Events carry ids, scopes, scores and counts. So a log of events contains nothing that a user said. The exception is
- * `MemoryEvents.layer({ texts: true })`: with this option, events also carry summaries of records and words of searches.
+ * Events carry ids, scopes, kinds, scores, counts, names of tools and plugins, reasons of refusals, and errors. They carry no text of a
+ * record or a search, except with `MemoryEvents.layer({ texts: true })`: then, summaries of records and words of searches, too.
  *
  * Effect metrics count operations such as searches and writes, even without a listener. docs/observability.md lists the metrics.
  */

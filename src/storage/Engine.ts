@@ -105,7 +105,8 @@ export interface Primitives {
   readonly ready?: Effect.Effect<void> | undefined
   /**
    * Streams changes that are made outside this store, if the viewer may see them. The viewer `System` also gets errors about unreadable
-   * sources, such as a broken file. The store adds its own changes. `MemoryStore.changeFeed` makes such streams.
+   * sources, such as a broken file. The store adds its own changes. `MemoryStore.changeFeed` makes a feed whose method `of` is such a
+   * function.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
   /** The backend for vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
@@ -372,7 +373,7 @@ const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Life
 
 /** One lock for each tenant, so that a writer waits only for other writers of the same tenant. */
 export interface TenantLocks {
-  /** Runs an effect while no other effect of the tenant runs. Waiting effects run in the order in which they came. */
+  /** Runs an effect while no other effect runs under the lock of the tenant. Waiting effects may run in another order than they came. */
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 

@@ -295,7 +295,7 @@ const isThere = (module: string, path: string): boolean => {
 }
 
 describe.each(Object.entries(systems))("the memory API of %s", (system, { adapters, rows }) => {
-  it("every name of the system's memory API has an equivalent among the modules of effect-memory", () => {
+  it(`every name of ${system}'s memory API has an equivalent among the modules of effect-memory`, () => {
     const missing = rows.filter(([, root]) => {
       const [module = "", path = ""] = root.split(".")
       return !isThere(module, path)
@@ -303,11 +303,11 @@ describe.each(Object.entries(systems))("the memory API of %s", (system, { adapte
     assert.deepStrictEqual(missing, [])
   })
 
-  it("every name of the system's memory API has an equivalent in effect-memory/compat", () => {
+  it(`every name of ${system}'s memory API has an equivalent in the module ${system} of effect-memory/compat`, () => {
     assert.deepStrictEqual(rows.filter(([theirs, , compat = theirs]) => !isThere(system, compat)), [])
   })
 
-  it("effect-memory/compat exports for the system only those values that this file lists", () => {
+  it(`the module ${system} of effect-memory/compat exports no values except those that this file lists`, () => {
     const named = new Set(rows.map(([theirs, , compat = theirs]) => compat))
     const others = Object.keys(modules[system] ?? {}).filter((name) => !named.has(name))
     assert.deepStrictEqual(others.sort(), adapters.toSorted())

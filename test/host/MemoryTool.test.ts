@@ -151,7 +151,7 @@ describe("MemoryTool", () => {
     assert.nestedPropertyVal(jsonSchema, "properties.tree.properties.children.items.$ref", "#/$defs/Tree")
   })
 
-  it("`$defs` of a JSON Schema has only recursive definitions, without titles and with all other definitions inlined", () => {
+  it("a JSON Schema keeps only recursive definitions in `$defs`, inlines all other definitions, and has no titles", () => {
     interface Tree {
       readonly name: string
       readonly owner: { readonly id: string }

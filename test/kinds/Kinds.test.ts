@@ -284,8 +284,9 @@ const texts = sampled(18).filter((text) => text.trim() !== "" && text.length < 1
 const one = "The Payments Gateway failed, see src/main.ts"
 
 const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<unknown, unknown>) => {
-  const on = <E>(name: string, store: Layer.Layer<MemoryStore, E>) =>
-    it.effect(`${title} (${name})`, () => Effect.asVoid(Effect.flatMap(MemoryStore, check)).pipe(Effect.provide(store)))
+  const on = <E>(storeName: string, store: Layer.Layer<MemoryStore, E>) =>
+    it.effect(`${title}, in the store ${storeName}`, () =>
+      Effect.asVoid(Effect.flatMap(MemoryStore, check)).pipe(Effect.provide(store)))
   on("memory", stores.memory)
   on<unknown>("markdown", stores.markdown)
 }

@@ -116,7 +116,7 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
-  /** Returns how many documents of a list expire after the time `at`. Scans the list. */
+  /** Returns how many documents of a list are neither removed nor expired at the time `at`. Scans the list. */
   countOf(list: number, until: Float64Array, at: number): number {
     const arena = this.arena(list)
     let count = 0

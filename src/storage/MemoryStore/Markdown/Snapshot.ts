@@ -307,8 +307,7 @@ export const load = (
     let wasThere = entries.length > 0
     const indexed = new WeakSet<TenantIndex>()
     const purgesRead = () => `${history.generation()} ${history.erasures()}`
-    let [read, purgesSaved] = [history.size(), purgesRead()]
-
+    let [read, erasuresSaved] = [history.size(), history.erasures()]
     const isKept = ({ damage, path }: Entry) => damage === undefined && !Layout.isInternal(path)
     const save = Effect.gen(function*() {
       const tenantIndexes = state.tenants().map((tenant) => [tenant, state.tenantIndex(tenant)] as const)
@@ -319,9 +318,10 @@ export const load = (
       const grown = Math.abs(history.size() - read)
       const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge has removed the snapshot
       const isStale = built + news.length > Math.max(least, records * share) ||
-        (isLost && records > 0) || grown >= appended || isOfEarlierRelease || (wasThere && purgesRead() !== purgesSaved)
+        (isLost && records > 0) || grown >= appended || isOfEarlierRelease ||
+        (wasThere && history.erasures() > erasuresSaved)
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
-      const purges = purgesRead()
+      const [purges, erasures] = [purgesRead(), history.erasures()]
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, tenantIndex] of tenantIndexes) yield* tenantIndex.encodable
       yield* EventLoop.pause
@@ -346,7 +346,7 @@ export const load = (
       wasThere = true
       if (!isWritten) return false
       isOfEarlierRelease = false
-      purgesSaved = purges
+      erasuresSaved = erasures
       yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)
       })

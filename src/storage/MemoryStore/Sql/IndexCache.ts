@@ -211,8 +211,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isCurrent = (versions: PartitionVersions): boolean => versions.history === history
 
   /**
-   * Returns the versions of the visible partitions, and the database to read from. The result is cached by the object `access`. All reads
-   * of one call share this object, and thus the database and the versions.
+   * Returns the versions of the visible partitions, and the database to read from. The result is cached by the object `access`, so that
+   * all rounds of one search use the same database and versions, until the model or the database's history changes.
    */
   const snapshotFor = (access: Viewer.AccessFilter, model: string | undefined): Io<ReadSnapshot> =>
     Effect.gen(function*() {
@@ -272,7 +272,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
 /** The versions of the partitions that one call sees, and the database from which the call reads. */
 interface ReadSnapshot {
-  /** The database from which the whole call reads. A replica may lack rows that the primary has. */
+  /** The database from which the calls of `ask` read. A replica may lack rows that the primary has. */
   readonly source: Reading
   readonly versions: PartitionVersions
   readonly model: string | undefined
