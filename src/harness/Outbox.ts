@@ -162,6 +162,9 @@ export interface Listener {
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
+/** Default of the option `timeout`. */
+export const defaultTimeout: Duration.DurationInput = "2 minutes"
+
 /**
  * Makes an outbox. Extraction is requested for the messages that an earlier process left. When the Effect scope closes, memories are
  * extracted from all waiting messages, for at most `flushTimeout`.
@@ -177,7 +180,7 @@ export const make = (
     const {
       concurrency = 16,
       flushTimeout = "30 seconds",
-      timeout = ExtractionRunner.defaultTimeout,
+      timeout = defaultTimeout,
       timeSlice = "10 seconds"
     } = options
     const { capacityPerConversation = 1_000, capacityPerTenant = 10_000 } = options

@@ -98,7 +98,7 @@ export const make = (
       name = "default",
       openConversations,
       retry,
-      timeout = ExtractionRunner.defaultTimeout,
+      timeout = Outbox.defaultTimeout,
       trigger,
       timeSlice = "10 seconds"
     } = options

@@ -237,12 +237,12 @@ const bodyOf = (
 }
 
 /**
- * Reads the whole body of a request as UTF-8. Returns `None` if the body has more than `maxBytes` bytes. The bytes beyond are read too, but
- * not kept. A stream that stops in the middle of a body destroys the request. Node then resets the connection, and the client would not see
- * the response.
+ * Reads the body of a request. Returns `None` if the body has more than `maxBytes` bytes. Of a body whose length is not declared, the bytes
+ * beyond are read too, but not kept: Node resets the connection of a partly read body, and the client would not see the response.
  */
 const textOf = (request: HttpServerRequest.HttpServerRequest, maxBytes: number) =>
   Effect.suspend(() => {
+    if (request.headers["content-length"] !== undefined) return Effect.asSome(request.text)
     const decoder = new TextDecoder()
     let bytes = 0
     let text = ""

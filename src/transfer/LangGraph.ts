@@ -32,6 +32,7 @@ export const decode: Decoder = (text, context) => {
     return record({
       system: "langgraph",
       reference: `${namespace}/${key}`,
+      place: `item ${n + 1}`,
       id: KeyValueMemory.idOf(context.scope, namespace, key),
       kind: "entry",
       summary: key.slice(0, 200),

@@ -62,6 +62,7 @@ export const decode: Decoder = (text, context) => {
     items.push(record({
       system,
       reference: name,
+      place: `entity ${items.length + 1}`,
       kind: "entity",
       summary: name.slice(0, 200),
       body: Array.from(observations, (observation) => `- ${observation}`).join("\n").toWellFormed(),

@@ -17,7 +17,7 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
     if (/(?:^|\/)\./.test(file.path)) return []
     if (!/\.md$/i.test(file.path)) return [skip("a file that is no note", file.path)]
-    const { body, fields } = read(file)
+    const { body, fields, lost } = read(file)
     const { tags, ...metadata } = fields
     if (body.trim() === "" && Object.keys(fields).length === 0) return [skip("an empty note", file.path)]
     return [record({
@@ -27,7 +27,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
       summary: nameOf(file.path),
       body,
       tags: tagsOf(tags),
-      metadata
+      metadata,
+      lost
     }, context)]
   })
 
@@ -44,7 +45,7 @@ export const decodeClaudeCode: FolderDecoder = (files, context) =>
     if (/(?:^|\/)MEMORY\.md$/.test(file.path)) return [skip("an index of other files", file.path)]
     const isInstructions = /(?:^|\/)CLAUDE(?:\.local)?\.md$/.test(file.path)
     if (!isInstructions && !/(?:^|\/)memory\/[^]*\.md$/.test(file.path)) return [skip("no file of memory", file.path)]
-    const { body, fields } = read(file)
+    const { body, fields, lost } = read(file)
     if (body.trim() === "") return [skip("an empty file", file.path)]
     const { description, name, type } = fields
     const title = typeof name === "string" ? name : nameOf(file.path)
@@ -55,7 +56,8 @@ export const decodeClaudeCode: FolderDecoder = (files, context) =>
       summary: (typeof description === "string" ? `${title}: ${description}` : title).slice(0, 200),
       body,
       tags: isInstructions ? ["CLAUDE.md"] : [],
-      metadata: Object.fromEntries(Object.entries(fields).filter(([key, value]) => !isUsed(key, value)))
+      metadata: Object.fromEntries(Object.entries(fields).filter(([key, value]) => !isUsed(key, value))),
+      lost
     }, context)]
   })
 
@@ -77,17 +79,18 @@ const tagsOf = (value: unknown): ReadonlyArray<string> => {
 interface Note {
   readonly fields: Payload.JsonObject
   readonly body: string
+  readonly lost: ReadonlyArray<string>
 }
 
-/** Splits a note into the fields of the frontmatter and the body. Invalid frontmatter stays in the body. */
+/** Splits a note into the fields of the frontmatter and the body. Invalid frontmatter stays in the body, and is named in `lost`. */
 const read = ({ text }: File): Note => {
   const whole = text.replace(/^\ufeff/, "").toWellFormed()
   const [all, yaml] = /^---\r?\n([^]*?)\r?\n---[^\S\n]*(?:\n|$)/.exec(whole) ?? []
-  if (all === undefined || yaml === undefined || yaml.length > longestFrontmatter) return { fields: {}, body: whole }
-  const fields = Option.flatMapNullable(Either.getRight(Frontmatter.yaml(yaml)), objectOf)
-  return Option.match(fields, {
-    onNone: () => ({ fields: {}, body: whole }),
-    onSome: (fields) => ({ fields, body: whole.slice(all.length) })
+  if (all === undefined || yaml === undefined) return { fields: {}, body: whole, lost: [] }
+  const parsed = yaml.length > longestFrontmatter ? Option.none() : Either.getRight(Frontmatter.yaml(yaml))
+  return Option.match(Option.flatMapNullable(parsed, objectOf), {
+    onNone: () => ({ fields: {}, body: whole, lost: ["a frontmatter that cannot be read, which stays in the text"] }),
+    onSome: (fields) => ({ fields, body: whole.slice(all.length), lost: [] })
   })
 }
 

@@ -43,17 +43,16 @@ export interface ExtractionRunner {
   readonly timeout: Duration.DurationInput
   /** Number of failed extraction runs since the last success, without permanent failures and those of batches that were set aside. */
   failuresInARow: number
+  /** The part of `failuresInARow` that each conversation has caused. */
+  failures: WeakMap<OutboxWorker, number>
   /** Number of successful extraction runs in all conversations. */
   successes: number
 }
 
-/** Default of the option `timeout`. */
-export const defaultTimeout: Duration.DurationInput = "2 minutes"
-
 /** Makes the runner, with its counts at 0. */
 export const make = (
-  dependencies: Omit<ExtractionRunner, "failuresInARow" | "successes">
-): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
+  dependencies: Omit<ExtractionRunner, "failures" | "failuresInARow" | "successes">
+): ExtractionRunner => ({ ...dependencies, failures: new WeakMap(), failuresInARow: 0, successes: 0 })
 
 /**
  * Handles one request to extract from a conversation: calls `drain`. After ten failures in a row, only some requests are tried: urgent
@@ -124,11 +123,10 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...Validation.timeIssues("timeSlice", options.timeSlice, { least: 1 }),
   ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
   ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
-  ...(options.options?.maxFacts === undefined || isMaxFacts(options.options.maxFacts)
+  ...(options.options?.maxFacts === undefined || Schema.is(Extraction.MaxFacts)(options.options.maxFacts)
     ? []
     : ["options.maxFacts: expected 1 to 256"])
 ]
-const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
 /** Fails with `invalid_draft` if the options have violations. The error lists all violations. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
@@ -168,6 +166,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
           Effect.sync(() => {
             if (!isWritten) return
             runner.failuresInARow = worker.failuresInARow = worker.requests = 0
+            runner.failures = new WeakMap()
             runner.successes++
             for (const { from } of batches) worker.failures.delete(from)
           }),
@@ -205,10 +204,10 @@ const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => 
 }
 
 /**
- * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent. A single batch is also set aside
- * when it has failed ten times, if another extraction has succeeded since its first failure. Several batches are extracted one by one from
- * now on if the failure is permanent, or if each has failed ten times. If a batch was set aside or the failure is
- * permanent, the effect succeeds, so that extraction goes on at once. Otherwise it fails with `error`.
+ * Counts a failed extraction of these batches. A single batch is set aside if the failure is permanent, or if it has failed ten times and
+ * another extraction has succeeded since its first failure. Several batches are extracted one by one from now on if the failure is
+ * permanent, or if each has failed ten times. If a batch was set aside or the failure is permanent, the effect succeeds, so that extraction
+ * goes on at once. Otherwise it fails with `error`.
  */
 const countFailure = (
   runner: ExtractionRunner,
@@ -220,6 +219,7 @@ const countFailure = (
     const isFinal = !error.isRetryable && error.reason !== "not_found" // `not_found`: a related record was deleted, so a retry may succeed
     if (!isFinal) {
       runner.failuresInARow++
+      runner.failures.set(worker, (runner.failures.get(worker) ?? 0) + 1)
       worker.failuresInARow++
     }
     let least = Infinity
@@ -237,8 +237,8 @@ const countFailure = (
         Effect.void)
       worker.failures.delete(batch.from)
       if (!isFinal) {
-        // the batch that caused the conversation's failures no longer waits; failures of other conversations still count
-        runner.failuresInARow = Math.max(0, runner.failuresInARow - worker.failuresInARow)
+        runner.failuresInARow -= runner.failures.get(worker) ?? 0
+        runner.failures.delete(worker)
         worker.failuresInARow = 0
       }
       return
@@ -296,7 +296,8 @@ const extract = (
     const { failures = [] } = yield* withTimeout(runner, remembered).pipe(
       Effect.catchAll((error) => isWritten ? Effect.succeed({ failures: [{ leg: "vector", error }] }) : error) // timed out after the write
     )
-    for (const { error, leg } of failures) yield* runner.listener.degraded(viewer, leg)(error)
+    const byLeg = new Map(failures.map(({ error, leg }) => [leg, error])) // an embedder may have failed twice
+    for (const [leg, error] of byLeg) yield* runner.listener.degraded(viewer, leg)(error)
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 

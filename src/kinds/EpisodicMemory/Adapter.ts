@@ -165,7 +165,10 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         if (!ids.every((id) => found.has(id))) {
           // the adapter does not know derived ids, so its episodes are read to compare them
           const query = Payload.definedFields({ sourceEntity: actorOf(viewer), limit: window })
-          const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(query)))
+          const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(query))).pipe(
+            Effect.tapError((error) => Effect.logWarning("episodes with derived ids were not looked for", error)),
+            Effect.catchAll((error) => found.size === 0 ? error : Effect.succeed([]))
+          )
           for (const one of all) found.set(one.record.id, one)
         }
         return ids.flatMap((id) => found.get(id) ?? [])
