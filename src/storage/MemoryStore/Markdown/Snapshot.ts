@@ -319,7 +319,7 @@ export const load = (
       const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge has removed the snapshot
       const isStale = built + news.length > Math.max(least, records * share) ||
         (isLost && records > 0) || grown >= appended || isOfEarlierRelease ||
-        (wasThere && history.erasures() > erasuresSaved)
+        (wasThere && history.erasures() !== erasuresSaved)
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
       const [purges, erasures] = [purgesRead(), history.erasures()]
       const index = Option.getOrUndefined(yield* history.index)

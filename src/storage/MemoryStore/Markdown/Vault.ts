@@ -109,7 +109,6 @@ export const open = (
     const failed = new Map<History.Batch, WritePlan.Before>()
     /** Whether this process wrote files that may not be synced yet. */
     let isWritten = false
-    const synced = Effect.sync(() => isWritten = false)
     /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
     /** Generation of the history (a counter of its rewrites) at the last scan of all files, or after this process's own last rewrite. */
@@ -383,12 +382,16 @@ export const open = (
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), publishScan(state.scan, false)),
       follow: follow(false),
-      checkpoint: Effect.suspend(() =>
-        isWritten ? exclusive(Effect.zipLeft(checkpoint, synced)) : Effect.void
-      ),
+      // the next writer, or `save`, retries a checkpoint that fails: this process must go on reading what others write
+      checkpoint: Effect.suspend(() => {
+        const isNeeded = isWritten
+        isWritten = false
+        return isNeeded ? exclusive(checkpoint) : Effect.void
+      }),
       save: Effect.gen(function*() {
         yield* follow(false)
-        yield* Effect.when(exclusive(checkpoint), () => history.pending().length > 0 || history.hasFailedAppend())
+        yield* Effect.when(exclusive(checkpoint), () =>
+          history.pending().length > 0 || history.hasFailedAppend())
         return yield* snapshot.save
       }).pipe(Effect.repeat({ until: Boolean, times: 2 }), Effect.asVoid)
     }

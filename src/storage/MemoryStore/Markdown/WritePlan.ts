@@ -304,7 +304,7 @@ const keptExtra = (history: History, tenant: string, { createdAt, id }: MemoryRe
   Effect.gen(function*() {
     for (const location of history.locations(tenant, id)) {
       const kept = Option.getOrUndefined(yield* history.read(location))
-      if (kept?.record.createdAt === createdAt) return kept.extra
+      if (kept !== undefined) return kept.record.createdAt === createdAt ? kept.extra : {}
     }
     return {}
   })

@@ -5,7 +5,6 @@
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -25,19 +24,7 @@ import { check, invalid } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Searcher from "../../../ranking/internal/Searcher.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
-import type {
-  Decide,
-  Decision,
-  Engine,
-  EngineUses,
-  Found,
-  Needs,
-  Reader,
-  Stored,
-  Usage,
-  Uses,
-  Write
-} from "../../Engine.ts"
+import type { Engine, EngineUses, Reader, Stored, Usage, Uses } from "../../Engine.ts"
 import * as Links from "../../Links.ts"
 import * as Revision from "../../Revision.ts"
 import { accessible } from "../../TenantIndex.ts"
@@ -269,8 +256,8 @@ const capacity = 100_000
 /** The use counts of a store's records. Unlike `touch` and `uses`, `kept` takes no viewer, and has access to all records. */
 interface KeptUsage extends Usage {
   readonly kept: Reader["uses"]
-  /** Runs a transaction of the engine. Also erases the use counts in RAM of the rows that the transaction erases. */
-  readonly transact: Engine["transact"]
+  /** Erases the use counts in RAM of records that were purged. */
+  readonly erase: (tenant: string, ids: ReadonlyArray<MemoryId>) => void
 }
 
 type Get = (
@@ -280,21 +267,21 @@ type Get = (
 
 /** Returns the use counts: `given`, or those of the engine, or new ones in RAM. The counts in RAM are lost at the end of the process. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage => {
-  const { transact, uses } = engine
   return given !== undefined
-    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) }, transact }
-    : uses !== undefined
-    ? { ...inEngine(get, uses), transact }
+    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) }, erase: () => {} }
+    : engine.uses !== undefined
+    ? inEngine(get, engine.uses)
     : inProcess(get, engine)
 }
 
 /** Makes use counts from the table of an engine. The engine erases the use counts of a row together with the row. */
-const inEngine = (get: Get, table: EngineUses): Omit<KeptUsage, "transact"> => {
+const inEngine = (get: Get, table: EngineUses): KeptUsage => {
   const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
     Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
   return {
     kept: table,
+    erase: () => {},
     touch: (viewer, ids) =>
       Effect.gen(function*() {
         const found = yield* shown(viewer, ids)
@@ -310,24 +297,23 @@ const inEngine = (get: Get, table: EngineUses): Omit<KeptUsage, "transact"> => {
   }
 }
 
-/** The uses of a record, and what the record was at its last use. */
-interface UsesInProcess extends Pick<MemoryRecord, "createdAt" | "revision"> {
+/** The uses of a record, and the time at which the record was created. */
+interface UsesInProcess extends Pick<MemoryRecord, "createdAt"> {
   readonly uses: Uses
 }
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, UsesInProcess>()
   const keyOf = (tenant: string, id: MemoryId) => `${tenant}/${id}`
-  // a new record with the id of a purged one was created later, and counts its revisions from 1 again
+  // another process may have purged the record: a new record with its id was created at another time
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses => {
     const known = record && table.get(keyOf(tenant, record.id))
-    const isSame = known && (known.createdAt === record.createdAt || known.revision < record.revision)
-    return isSame ? known.uses : { count: 0 }
+    return known?.createdAt === record?.createdAt ? known?.uses ?? { count: 0 } : { count: 0 }
   }
-  const keep = (tenant: string, { createdAt, id, revision }: MemoryRecord, uses: Uses) => {
+  const keep = (tenant: string, { createdAt, id }: MemoryRecord, uses: Uses) => {
     const key = keyOf(tenant, id)
     table.delete(key) // moves the key to the end, since a Map keeps insertion order
-    table.set(key, { uses, createdAt, revision })
+    table.set(key, { uses, createdAt })
   }
   const trim = () => {
     for (const key of table.keys()) {
@@ -361,31 +347,8 @@ const inProcess = (get: Get, engine: Engine): KeptUsage => {
           trim()
         })
     },
-    transact: erasing(engine, (tenant, id) => table.delete(keyOf(tenant, id)))
+    erase: (tenant, ids) => {
+      for (const id of ids) table.delete(keyOf(tenant, id))
+    }
   }
 }
-
-/** Makes a `transact` that calls `erase` for each row that a transaction erases, even if the commit fails. */
-const erasing = (
-  { transact }: Engine,
-  erase: (tenant: string, id: MemoryId) => void
-): Engine["transact"] =>
-<A>(tenant: string, needs: Needs, decide: Decide<A>) =>
-  Effect.suspend(() => {
-    let writes: ReadonlyArray<Write> = []
-    const noted = (decision: Decision<A>) => {
-      writes = decision.writes
-      return decision
-    }
-    const { paced } = decide
-    const noting: Decide<A> = Object.assign(
-      (found: Found) => Either.map(decide(found), noted),
-      { paced: paced && ((found: Found) => Effect.map(paced(found), noted)) }
-    )
-    return Effect.ensuring(
-      transact(tenant, needs, noting),
-      Effect.sync(() => {
-        for (const { id, next } of writes) if (next === undefined) erase(tenant, id)
-      })
-    )
-  })

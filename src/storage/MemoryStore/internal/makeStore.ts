@@ -64,13 +64,11 @@ export const inMemory = (
 /** Makes a store from an engine, and compacts it once. `name` is used in spans, metrics and errors. */
 export const make = (
   name: string,
-  given: Engine.Engine,
+  engine: Engine.Engine,
   extras: Extras = {}
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { ingest, outside, tools } = extras
-    const usage = Reads.usageOf(given, (viewer, ids) => Reads.get({ engine: given }, viewer, ids), extras.usage)
-    const engine: Engine.Engine = { ...given, transact: usage.transact }
     const capabilities: Capabilities = {
       ...engine.capabilities,
       vector: engine.vectors !== undefined,
@@ -89,6 +87,16 @@ export const make = (
       idGenerator: (yield* Transaction.SharedIdGenerator) ?? (yield* Transaction.makeIdGenerator),
       entryOf: entryOf(analyzer)
     }
+    const usage = Reads.usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
+    const apply: typeof Transaction.apply = (store, op, viewer, mutations, provenance) =>
+      Effect.tap(Transaction.apply(store, op, viewer, mutations, provenance), (applied) =>
+        Effect.sync(() => {
+          const isPurged = ({ outcome }: Applied, n: number) => {
+            const mutation = mutations[n]!
+            return mutation._tag === "Forget" && mutation.purge === true && outcome !== "absent"
+          }
+          usage.erase(Viewer.tenantOf(viewer), applied.filter(isPurged).map(({ id }) => id))
+        }))
     let nextExpiry = Infinity
     const activity = makeActivity(() => nextExpiry)
     const begun = engine.ready ? Effect.zipRight(activity.called, engine.ready) : activity.called
@@ -108,10 +116,10 @@ export const make = (
         counted(
           op,
           redaction === undefined
-            ? Transaction.apply(store, op, viewer, mutations, provenance)
+            ? apply(store, op, viewer, mutations, provenance)
             : Effect.flatMap(
               Redaction.mutations(redaction, viewer, mutations),
-              (mutations) => Transaction.apply(store, op, viewer, mutations, provenance)
+              (mutations) => apply(store, op, viewer, mutations, provenance)
             )
         )
       ),
