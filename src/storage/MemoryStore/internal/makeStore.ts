@@ -95,7 +95,8 @@ export const make = (
             const mutation = mutations[n]!
             return mutation._tag === "Forget" && mutation.purge === true && outcome !== "absent"
           }
-          usage.erase(Viewer.tenantOf(viewer), applied.filter(isPurged).map(({ id }) => id))
+          const purged = applied.filter(isPurged).map(({ id }) => id)
+          if (purged.length > 0) usage.erase(Viewer.tenantOf(viewer), purged)
         }))
     let nextExpiry = Infinity
     const activity = makeActivity(() => nextExpiry)
