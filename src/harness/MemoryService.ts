@@ -5,7 +5,6 @@
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -355,7 +354,7 @@ const offsetClock = (now: string | number): Layer.Layer<never> =>
   Layer.unwrapEffect(
     Effect.clockWith((clock) =>
       Effect.sync(() => {
-        const ahead = DateTime.unsafeMake(now).epochMillis - clock.unsafeCurrentTimeMillis()
+        const ahead = (typeof now === "number" ? now : Date.parse(now)) - clock.unsafeCurrentTimeMillis()
         const nanos = BigInt(ahead) * 1_000_000n
         const shifted: Partial<Clock.Clock> = {
           unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis() + ahead,
