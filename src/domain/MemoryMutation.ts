@@ -56,6 +56,10 @@ export const Applied = Schema.Struct({
 /** The result of one mutation, as its schema decodes it. */
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
 
+/** Whether a mutation is a `Forget` that erases the record with its history. @internal */
+export const isPurge = (mutation: MemoryMutation): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
+  mutation._tag === "Forget" && mutation.purge === true
+
 /**
  * Returns the mutations that undo a batch: one `Restore` for each changed record. A `Restore` fails with `conflict` if its record was
  * changed after the batch. A record created by the batch gets no `Restore` if it has expired at `now` (epoch ms). A purge cannot be undone:

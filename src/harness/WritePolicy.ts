@@ -22,7 +22,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { MemoryMutation } from "../domain/MemoryMutation.ts"
+import { isPurge, type MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
@@ -66,7 +66,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
         check(store, policy, "apply", viewer, () => touchedBy(mutations)),
         store.apply(viewer, mutations, provenance)
       ),
-      (applied) => applied.map((change, i) => ({ ...change, purged: isPurge(mutations[i]) }))
+      (applied) => applied.map((change, i) => ({ ...change, purged: isPurge(mutations[i]!) })) // one result per mutation
     ),
   put: (viewer, drafts, options) =>
     policy.events.write(
@@ -176,9 +176,6 @@ const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
       : []
   )
 })
-
-const isPurge = (mutation: MemoryMutation | undefined): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
-  mutation?._tag === "Forget" && mutation.purge === true
 
 /** Fails if the rules forbid the write. Reads the affected records only if a rule might forbid the write. */
 const check = (

@@ -128,12 +128,16 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
  * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one fact: of the facts without a decision, the one
  * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. @internal
  */
-export const attribute = (
+export const attribute = (...args: Parameters<typeof attributeInParts>): ReadonlyArray<Decision> =>
+  attributeInParts(...args).flat()
+
+/** Does the same as `attribute`, but returns the facts that are added for a DELETE as a second list. @internal */
+export const attributeInParts = (
   decisions: ReadonlyArray<Decision>,
   facts: ReadonlyArray<Fact>,
   existing: ReadonlyArray<MemoryRecord>,
   wordsOf: WordsOf = makeWordsOf()
-): ReadonlyArray<Decision> => {
+): readonly [attributed: ReadonlyArray<Decision>, rescued: ReadonlyArray<Decision>] => {
   const among = makeNearest(facts, wordsOf)
   const repeated = new Set(facts.map(({ text }) => collapseSpace(text)))
   const kept = decisions.filter(({ event, id }) => {
@@ -166,7 +170,7 @@ export const attribute = (
     silent.delete(fact)
     return [added(fact)]
   })
-  return [...attributed, ...rescued]
+  return [attributed, rescued]
 }
 
 /**

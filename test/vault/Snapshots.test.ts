@@ -9,9 +9,11 @@ import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { Internal } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import type { Service } from "../../src/storage/MemoryStore.ts"
 import * as Snapshot from "../../src/storage/MemoryStore/Markdown/Snapshot.ts"
 import * as VaultFileSystem from "../../src/storage/MemoryStore/Markdown/VaultFileSystem.ts"
 import { ada, draft, listed } from "../../src/testing/Sample.ts"
@@ -169,27 +171,38 @@ describe("the snapshot of a vault", () => {
       assert.isFalse(saved.has("note 0"))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a snapshot with a purged text is replaced at the next opening, if a process died while it saved the snapshot", () =>
-    Effect.gen(function*() {
-      const root = yield* place
-      const copy = path.join(yield* place, "snapshot")
-      const [secret] = yield* Effect.scoped(
-        Effect.flatMap(opened(root), ({ store }) =>
-          store.put(
-            ada,
-            Array.from({ length: 30 }, (_, n) => draft(`note ${n}`))
-          ))
-      )
-      fs.copyFileSync(snapshot(root), copy)
-      yield* Effect.scoped(
-        Effect.flatMap(opened(root), ({ store }) => store.forget(ada, [secret!.record.id], { purge: true }))
-      )
-      fs.copyFileSync(copy, snapshot(root))
-      assert.isTrue((yield* bodiesIn(root)).has("note 0"))
-      yield* Effect.scoped(opened(root))
-      assert.strictEqual((yield* bodiesIn(root)).size, 29)
-      assert.isFalse((yield* bodiesIn(root)).has("note 0"))
-    }).pipe(Effect.provide(NodeContext.layer)))
+  for (const [when, isCompacted] of [["", false], [" and the history was compacted since", true]] as const) {
+    it.scoped(`a snapshot with a purged text is replaced at the next opening, if a process died while it saved the snapshot${when}`, () =>
+      Effect.gen(function*() {
+        // a vault reads a file again if it is younger than a few seconds, and saves a snapshot if it has read many files again
+        yield* TestClock.setTime(Date.now() + 3_600_000)
+        const root = yield* place
+        const copy = path.join(yield* place, "snapshot")
+        const long = { id: MemoryId.stableId("long") }
+        const within = <A, E>(use: (store: Service) => Effect.Effect<A, E>) =>
+          Effect.scoped(Effect.flatMap(opened(root), ({ store }) => use(store)))
+        const [secret] = yield* within((store) =>
+          store.put(ada, Array.from({ length: 30 }, (_, n) => draft(`note ${n}`)))
+        )
+        yield* within((store) => store.list(ada, {}))
+        fs.copyFileSync(snapshot(root), copy)
+        yield* within((store) => store.forget(ada, [secret!.record.id], { purge: true }))
+        if (isCompacted) {
+          const { ino } = fs.statSync(path.join(root, ".effect-memory/history"))
+          for (let n = 0; n < 19; n++) {
+            yield* within((store) => store.put(ada, [draft(`long ${n} `.padEnd(60_000, "x"), long)]))
+          }
+          yield* within((store) => store.forget(ada, [long.id], { purge: true }))
+          yield* within((store) => store.put(ada, [draft("last")]))
+          assert.notStrictEqual(fs.statSync(path.join(root, ".effect-memory/history")).ino, ino)
+        }
+        fs.copyFileSync(copy, snapshot(root))
+        assert.isTrue((yield* bodiesIn(root)).has("note 0"))
+        yield* within((store) => store.list(ada, {}))
+        assert.strictEqual((yield* bodiesIn(root)).size, isCompacted ? 30 : 29)
+        assert.isFalse((yield* bodiesIn(root)).has("note 0"))
+      }).pipe(Effect.provide(NodeContext.layer)))
+  }
 
   it.scopedLive("a snapshot with the search index has at most half the size of the notes", () =>
     Effect.gen(function*() {

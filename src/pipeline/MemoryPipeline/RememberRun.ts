@@ -31,7 +31,6 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { buildExtractionPrompt, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
 import * as Extraction from "../Extraction.ts"
 import type { Failure, LeftOut, Options } from "../MemoryPipeline.ts"
-import { attribute } from "../Reconciliation.ts"
 import * as Reconciliation from "../Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
@@ -200,9 +199,12 @@ const reconcile = (
       ...existing.map(embeddingText),
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
-    const final = Extraction.firstDecisions(attribute(decisions, facts, existing, wordsOf), maxFacts, existing)
+    const [attributed, rescued] = Reconciliation.attributeInParts(decisions, facts, existing, wordsOf)
+    // a fact that replaces a deleted memory is left out last, since otherwise neither of them would remain
+    const { kept, leftOut: excess } = Extraction.firstDecisions([...rescued, ...attributed], maxFacts, existing)
     yield* paced(64 * (existing.length + decisions.length))
-    const planned = Reconciliation.applyEvents(final.kept, existing, {
+    const final = [...attributed, ...rescued].filter((one) => kept.includes(one))
+    const planned = Reconciliation.applyEvents(final, existing, {
       wordsOf,
       scope,
       kind,
@@ -218,7 +220,7 @@ const reconcile = (
     const mutations = yield* withFreeIds(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.repeated])
-    return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut + final.leftOut }
+    return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut + excess }
   })
 
 /** Sends a prompt to the model, and parses the answer. */
@@ -390,9 +392,7 @@ const withFreeIds = (
 const renamed = (mutation: MemoryMutation, others: ReadonlyMap<MemoryId, MemoryId>): MemoryMutation => {
   const id = mutation._tag === "Put" ? mutation.draft.id && others.get(mutation.draft.id) : undefined
   if (mutation._tag === "Put" && id) return { ...mutation, draft: { ...mutation.draft, id } }
-  const heir = mutation._tag === "Update" && mutation.patch.supersededBy
-    ? others.get(mutation.patch.supersededBy)
-    : undefined
+  const heir = mutation._tag === "Update" && mutation.patch.supersededBy && others.get(mutation.patch.supersededBy)
   return mutation._tag === "Update" && heir
     ? { ...mutation, patch: { ...mutation.patch, supersededBy: heir } }
     : mutation

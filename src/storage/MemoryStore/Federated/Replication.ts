@@ -18,7 +18,7 @@ import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import type { Applied, MemoryMutation, StoreChange } from "../../../domain/MemoryMutation.ts"
+import { type Applied, isPurge, type MemoryMutation, type StoreChange } from "../../../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
@@ -184,7 +184,7 @@ const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Locate
     left.delete(id)
     if (named !== id) continue
     if ((outcome === "created" || outcome === "updated") && record) left.set(id, { record, forgotten: false })
-    else if (outcome === "forgotten" && mutation._tag === "Forget" && mutation.purge === true) left.set(id, undefined)
+    else if (outcome === "forgotten" && isPurge(mutation)) left.set(id, undefined)
     else if (outcome === "forgotten" && row) left.set(id, { record: row.record, forgotten: true })
   }
   return left

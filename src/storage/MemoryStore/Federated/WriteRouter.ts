@@ -20,7 +20,7 @@ import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
-import { type Applied, inverse, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
+import { type Applied, inverse, isPurge, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import type { Draft } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import { check } from "../../../domain/Validation.ts"
@@ -233,8 +233,6 @@ const isIrreversible = ({ member, indexes }: Part, batch: ReadonlyArray<MemoryMu
     const mutation = batch[n]!
     return isPurge(mutation) || idOf(mutation) !== undefined && !member.store.capabilities.history
   })
-
-const isPurge = (mutation: MemoryMutation): boolean => mutation._tag === "Forget" && mutation.purge === true
 
 /** The mutations of a batch for one store. `indexes` are their positions in the batch. */
 interface Part {

@@ -298,7 +298,8 @@ export const load = (
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(fs, context)
-    let isOfEarlierRelease = index !== undefined && (yield* history.restore(index))
+    // an index of an earlier release lacks times; one that the history does not take belongs to a file that was rewritten since
+    let isOutdated = index !== undefined && ((yield* history.restore(index)) || history.size() !== index.end)
     yield* EventLoop.forEach(entries, 1_024, state.restore)
     for (const [tenant, encoded] of indexes) state.tenantIndex(tenant).restore(encoded)
     const { changed } = state
@@ -318,8 +319,7 @@ export const load = (
       const grown = Math.abs(history.size() - read)
       const isLost = wasThere && Option.isNone(yield* fs.stat(file)) // a purge has removed the snapshot
       const isStale = built + news.length > Math.max(least, records * share) ||
-        (isLost && records > 0) || grown >= appended || isOfEarlierRelease ||
-        (wasThere && history.erasures() !== erasuresSaved)
+        (isLost && records > 0) || grown >= appended || isOutdated || (wasThere && history.erasures() !== erasuresSaved)
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return true
       const [purges, erasures] = [purgesRead(), history.erasures()]
       const index = Option.getOrUndefined(yield* history.index)
@@ -345,7 +345,7 @@ export const load = (
       )
       wasThere = true
       if (!isWritten) return false
-      isOfEarlierRelease = false
+      isOutdated = false
       erasuresSaved = erasures
       yield* EventLoop.forEach(paths.entries(), 2_048, ([n, path]) => {
         if (changed.get(path) === files[n]) changed.delete(path)

@@ -141,7 +141,10 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
       .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
       .flatMap((one) => reindex(one, path, next))
     return next?._tag === "Bad"
-      ? [...news, { tenant: tenantOf(path, tenantIndexes.keys()), event: { issue: next.error } }]
+      ? [...news, {
+        tenant: tenantOf(path, [...tenantIndexes.keys(), ...history.tenants()]),
+        event: { issue: next.error }
+      }]
       : news
   }
   /** Updates the list of files with the record id of `one`, since `path` now has the file `next`. Returns the first file of the list. */

@@ -266,13 +266,12 @@ type Get = (
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
 /** Returns the use counts: `given`, or those of the engine, or new ones in RAM. The counts in RAM are lost at the end of the process. */
-export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage => {
-  return given !== undefined
+export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
+  given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) }, erase: () => {} }
     : engine.uses !== undefined
     ? inEngine(get, engine.uses)
     : inProcess(get, engine)
-}
 
 /** Makes use counts from the table of an engine. The engine erases the use counts of a row together with the row. */
 const inEngine = (get: Get, table: EngineUses): KeptUsage => {

@@ -14,7 +14,7 @@ import * as Stream from "effect/Stream"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import type { Applied, MemoryMutation, Provenance } from "../../../domain/MemoryMutation.ts"
+import { type Applied, isPurge, type MemoryMutation, type Provenance } from "../../../domain/MemoryMutation.ts"
 import { check, invalid, refuseOptions, timeIssues } from "../../../domain/Validation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Redaction from "../../../host/Redaction.ts"
@@ -89,15 +89,13 @@ export const make = (
     }
     const usage = Reads.usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
     const apply: typeof Transaction.apply = (store, op, viewer, mutations, provenance) =>
-      Effect.tap(Transaction.apply(store, op, viewer, mutations, provenance), (applied) =>
-        Effect.sync(() => {
-          const isPurged = ({ outcome }: Applied, n: number) => {
-            const mutation = mutations[n]!
-            return mutation._tag === "Forget" && mutation.purge === true && outcome !== "absent"
-          }
-          const purged = applied.filter(isPurged).map(({ id }) => id)
-          if (purged.length > 0) usage.erase(Viewer.tenantOf(viewer), purged)
-        }))
+      Effect.tap(Transaction.apply(store, op, viewer, mutations, provenance), (applied) => {
+        const forgotten = applied.flatMap(({ id, outcome }, n) =>
+          outcome === "forgotten" ? [{ id, mutation: mutations[n]! }] : []
+        )
+        const purged = forgotten.filter(({ mutation }) => isPurge(mutation)).map(({ id }) => id)
+        return purged.length === 0 ? Effect.void : Effect.sync(() => usage.erase(Viewer.tenantOf(viewer), purged))
+      })
     let nextExpiry = Infinity
     const activity = makeActivity(() => nextExpiry)
     const begun = engine.ready ? Effect.zipRight(activity.called, engine.ready) : activity.called
