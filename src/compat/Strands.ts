@@ -30,7 +30,7 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as MemoryTools from "../agent/MemoryTools.ts"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import { shownText } from "../domain/MemoryFilter.ts"
 import type { Message } from "../domain/Message.ts"
 import { definedFields, type JsonObject } from "../domain/Payload.ts"
@@ -130,7 +130,7 @@ export const initAgent = (
   config: MemoryManagerConfig,
   viewer: Viewer.Viewer,
   run: Promises.Run
-): Effect.Effect<MemoryManager, MemoryError, Scope.Scope> =>
+): Effect.Effect<MemoryManager, MemoryError.MemoryError, Scope.Scope> =>
   Effect.map(Layer.build(layerOf(config)), (context) => {
     const manager = Context.get(context, OurManager.MemoryManager)
     const memory = Context.get(context, MemoryService.MemoryService)
@@ -146,6 +146,10 @@ export const initAgent = (
         }))
       },
       add: async (content, { metadata, stores } = {}) => {
+        // `manager.add` would write to all writable stores if the list is empty
+        if (stores?.length === 0) {
+          await run(MemoryError.make("read_only", { op: "add", message: "no writable store matched" }))
+        }
         const draft = {
           scope: Viewer.subjectOf(viewer),
           kind: "reference",

@@ -232,8 +232,8 @@ export const SearchResult = Schema.Struct({
      * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low. Absent if the number is exact.
      * A query with `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or with both `weights` and `minScore`, may have more than
      * 2,048 matches. In this case, the number may be too low, because only the records that can have the highest scores are read.
-     * The hits and scores are the same as if all records had been read. `false` from a custom engine that cannot read every match may
-     * also mean that some of the best hits are missing.
+     * The hits and scores are the same as if all records had been read. A query with `embedding` does not count all of more than 100
+     * matches by vector (or five times the limit, if higher). `false` from a custom engine may also mean that best hits are missing.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),

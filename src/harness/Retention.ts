@@ -93,22 +93,22 @@ export const beyond = (
 
 /**
  * Enforces the caps of every tenant in the background. The first round runs when the layer is built, further rounds hourly while the store
- * is in use. A failure is logged, and the layer tries again an hour later.
+ * is in use. A tenant's failure is logged, does not concern other tenants, and is tried again an hour later.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
     const store = yield* MemoryStore
-    const all = Effect.flatMap(
-      store.tenants,
-      Effect.reduce(0, (sum, tenant) => Effect.map(enforce(Viewer.system(tenant)), ({ length }) => sum + length))
-    )
+    const failed = (error: MemoryError) =>
+      Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
+    /** Enforces the caps of a tenant. Returns whether no record exceeded them. */
+    const isWithin = (tenant: string) =>
+      enforce(Viewer.system(tenant)).pipe(Effect.map(({ length }) => length === 0), Effect.catchAll(failed))
     const round: Effect.Effect<never, never, MemoryStore> = Effect.gen(function*() {
       const before = yield* store.activity.since(-1)
-      const isQuiet = yield* all.pipe(
-        Effect.map((retired) => retired === 0),
-        Effect.catchAll((error) =>
-          Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
-        )
+      const isQuiet = yield* store.tenants.pipe(
+        Effect.flatMap(Effect.forEach(isWithin)),
+        Effect.map((all) => all.every(Boolean)),
+        Effect.catchAll(failed)
       )
       // The next round waits until the number of store calls differs from `known`. If this round forgot nothing, `known` includes the
       // round's own calls. So these calls alone do not cause another round.

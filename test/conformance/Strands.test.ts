@@ -64,6 +64,8 @@ describe("Strands' configuration", () => {
         storeName: "notes"
       }])
       assert.deepInclude(yield* rejection(() => manager.add("x", { stores: ["archive"] })), { reason: "read_only" })
+      assert.deepInclude(yield* rejection(() => manager.add("x", { stores: [] })), { reason: "read_only" })
+      assert.deepStrictEqual(yield* awaited(() => manager.search("x")), [])
       const closed = yield* open({ stores: [archive] })
       assert.deepInclude(yield* rejection(() => closed.add("x")), { reason: "read_only" })
     })

@@ -4,6 +4,7 @@ import * as FastCheck from "effect/FastCheck"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -164,6 +165,33 @@ describe("Retention", () => {
       yield* store.update(ada, id("0"), { importance: 0.4 })
       assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["0"])
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
+  it.effect("Retention.layer enforces the caps of every other tenant if a write for one tenant fails", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const names = ["a", "b", "c"]
+      const viewerOf = (tenant: string) => Viewer.make({ tenant, userId: "ada" })
+      for (const tenant of names) {
+        for (let n = 0; n < 4; n++) yield* put(store, scrap(`${n}`, { id: id(`${tenant}${n}`) }), viewerOf(tenant))
+      }
+      const failing: MemoryStore.Service = {
+        ...store,
+        apply: (viewer, ...rest) =>
+          Viewer.tenantOf(viewer) === "b"
+            ? MemoryError.make("io", { op: "apply", message: "the disk of b is full" })
+            : store.apply(viewer, ...rest)
+      }
+      yield* Layer.build(Retention.layer).pipe(Effect.provideService(MemoryStore.MemoryStore, failing))
+      yield* settled
+      const counts = yield* Effect.forEach(
+        names,
+        (tenant) => Effect.map(listed(store, viewerOf(tenant)), ({ length }) => length)
+      )
+      assert.deepStrictEqual(counts, [3, 4, 3])
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(Layer.provideMerge(Layer.provide(MemoryStore.layerInMemory, kinds), kinds))
+    ))
 
   it.effect.prop(
     "no forgotten record is more important than a record that Retention keeps",

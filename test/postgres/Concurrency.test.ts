@@ -14,7 +14,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import { ada, bob, draft, found, id, listed, put } from "../../src/testing/Sample.ts"
 import { times } from "../vault/Program.ts"
 import { type Place, place, withSettings } from "./Server.ts"
-import { holding, isReal, named, opened, raw, someoneWaits } from "./World.ts"
+import { eventually, holding, isReal, named, noSchema, opened, raw, someoneWaits, waiters } from "./World.ts"
 
 const seeded = (seed: string) => Effect.withRandom(Random.make(seed))
 
@@ -175,6 +175,33 @@ if (isReal) {
         assert.deepStrictEqual(yield* found(store, acme, { text: "first" }), ["first"])
       }))
   })
+
+  it.scopedLive("a purge leaves no vector of its text, even if the tenant's first vector is attached before the purge commits", () =>
+    Effect.gen(function*() {
+      const at = named(yield* noSchema)
+      const store = yield* opened(at)
+      const vectors = Option.getOrThrow(store.vectors)
+      const { id } = yield* put(store, draft("secret"))
+      const [pending] = yield* vectors.pending("default", "m")
+      const { hash } = pending!
+      yield* raw(
+        at,
+        "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(4242); RETURN NULL; END'",
+        `CREATE CONSTRAINT TRIGGER late AFTER DELETE ON memory_records DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION late()`
+      )
+      const run = yield* holding(at, "SELECT pg_advisory_xact_lock(4242)")
+      const purging = yield* Effect.fork(store.forget(ada, [id], { purge: true }))
+      yield* someoneWaits(at) // the purge has erased everything, and waits only to commit
+      const attaching = yield* Effect.fork(vectors.attach("default", "m", [[hash, Float32Array.of(1, 0)]]))
+      yield* eventually(
+        Effect.zipWith(Fiber.poll(attaching), waiters(at), (exit, count) => Option.isSome(exit) || count > 1)
+      )
+      yield* run("ROLLBACK")
+      yield* Effect.all([Fiber.join(purging), Fiber.join(attaching)])
+      yield* store.compact
+      assert.deepStrictEqual(yield* raw(at, "SELECT hash FROM memory_vectors"), [])
+    }))
 
   it.scopedLive("the writes of a store remain if the caller's transaction is rolled back", () =>
     Effect.gen(function*() {

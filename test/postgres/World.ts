@@ -82,12 +82,15 @@ export const named = (at: Place): Place => {
   return { ...at, url: Redacted.make(url.href) }
 }
 
+/** Counts the connections to a place that `named` has made and that wait for a lock. */
+export const waiters = (at: Place) =>
+  Effect.map(
+    raw(at, `SELECT count(*) FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
+    ([row]) => Number(row?.[0])
+  )
+
 /** Waits until a connection to a place that `named` has made waits for a lock. */
-export const someoneWaits = (at: Place) =>
-  eventually(Effect.map(
-    raw(at, `SELECT count(*) > 0 FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
-    ([row]) => row?.[0] === true
-  ))
+export const someoneWaits = (at: Place) => eventually(Effect.map(waiters(at), (count) => count > 0))
 
 /** Terminates every connection to a place that `named` has made, from a connection with another name. */
 export const dropConnections = (at: Place) => {

@@ -106,6 +106,10 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["A/B/From.md", "[[./Note]]", "A/B/Note.md"],
   ["A/B/From.md", "[[../Note]]", "A/Note.md"],
   ["A/B/C/From.md", "[[../../Note]]", "A/Note.md"],
+  ["A/From.md", "[[../Note]]", "Note.md"],
+  ["A/B/From.md", "[[../../Note]]", "Note.md"],
+  ["A/From.md", "[x](../Note.md)", "Note.md"],
+  ["X/From.md", "[[../Plan]]", "X/Plan.md"],
   ["A/B/From.md", "[[../B/C/Note]]", "A/B/C/Note.md"],
   ["Y/From.md", "[[./Old/Plan]]", "Y/Old/Plan.md"],
   // Markdown links

@@ -24,9 +24,9 @@ const steps = (count: number) =>
   Effect.gen(function*() {
     for (let n = 1; n <= count; n++) yield* n % 32 === 0 ? turn : Effect.yieldNow()
   })
-/** Fails if an effect does not end within 20 seconds, with a message that names what hangs. */
+/** Fails if an effect does not end within five minutes, with a message that names what hangs. */
 const ends = (what: string) => <A, E>(self: Effect.Effect<A, E>) =>
-  Effect.timeoutFail(self, { duration: "20 seconds", onTimeout: () => new Error(`${what} does not end`) })
+  Effect.timeoutFail(self, { duration: "5 minutes", onTimeout: () => new Error(`${what} does not end`) })
 /** Returns the bodies of the revisions in the history, in the order of its lines. */
 const written = (root: string) =>
   Array.from(

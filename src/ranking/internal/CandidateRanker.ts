@@ -396,4 +396,4 @@ class Speakers {
 const keysOf = (given: string): ReadonlyArray<string> =>
   given.length < 4 || given.length > 40
     ? [given]
-    : [given, ...Array.from(given, (_, n) => given.slice(0, n) + given.slice(n + 1))]
+    : [given, ...given.split("").map((_, n) => given.slice(0, n) + given.slice(n + 1))] // UTF-16 units, as `isMisspelt` compares

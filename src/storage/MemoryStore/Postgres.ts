@@ -3,10 +3,10 @@
  * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. The server must be PostgreSQL 13 or later, and
  * needs no extension.
  *
- * Laws: batches of different users do not wait for each other. There are two exceptions. If a batch has more than 128 ids and dedupe keys,
- * it locks its whole tenant until its transaction ends. Batches of one tenant that purge records wait for each other, if the tenant has had
- * vectors. Writes of other instances are visible at once, unless a `replica` is set. The stream `changes` reports writes of other instances
- * within the time `poll`. Several instances may start at the same time. The store never takes part in a transaction of the caller.
+ * Laws: batches of different users do not wait for each other. There are three exceptions. A batch with more than 128 ids and dedupe keys
+ * locks its whole tenant until its transaction ends. Batches of one tenant that purge records wait for each other. So do batches of one
+ * tenant that replace the same text. Writes of other instances are visible at once, unless a `replica` is set. The stream `changes` reports
+ * them within the time `poll`. Several instances may start at the same time. The store never takes part in a transaction of the caller.
  *
  * ```ts
  * import { Redacted } from "effect"

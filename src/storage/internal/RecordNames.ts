@@ -116,7 +116,7 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
       if (parts.pop() === undefined) return []
     } else if (part !== "." && part !== "") parts.push(part)
   }
-  return parts.length === 0 ? [] : [parts.join("/")]
+  return parts.length === 0 ? [] : [parts.length === 1 ? `/${parts[0]}` : parts.join("/")] // a name without "/" would mean any folder
 }
 
 const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)

@@ -220,6 +220,33 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
+    "`leftOut.limit` of a search by vector is the number of other matches, or too low with `leftOut.exact: false`",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`cup ${n}`)))
+        const pending = yield* vectors.pending("default", "m")
+        yield* vectors.attach(
+          "default",
+          "m",
+          pending.map(({ hash }, n) => [hash, Float32Array.of(1, n / 100)] as const)
+        )
+        for (
+          const query of [
+            by(1, 0),
+            { ...by(1, 0), minScore: 0.5 },
+            { ...by(1, 0), mode: "hybrid", text: "cup" } as const
+          ]
+        ) {
+          const { leftOut } = yield* store.search(ada, { ...query, limit: 1, fold: false })
+          assert.isTrue(
+            leftOut.limit === 129 || (leftOut.limit < 129 && leftOut.exact === false),
+            JSON.stringify(leftOut)
+          )
+        }
+      })
+  ),
+
+  ofVectors(
     "a search does not find an updated or forgotten record by its old vector, and a purge deletes the vector",
     (store, vectors) =>
       Effect.gen(function*() {

@@ -141,7 +141,8 @@ export function* hybridSearch(
     subject: candidateOfSubject && (candidateOfSubject.lexical > 0 || candidateOfSubject.cosine > floor)
       ? foundAs(candidateOfSubject)
       : undefined,
-    exact: near.exact && (matches?.exact ?? true)
+    // matches by vector beyond the depth are not counted; nor, with `minScore`, are matches by words
+    exact: near.exact && (matches?.exact ?? true) && (query.minScore === undefined ? near.hits.length < depth : isDeep)
   }
 }
 

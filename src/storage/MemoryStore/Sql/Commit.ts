@@ -42,7 +42,7 @@ interface Outcome {
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Writes a batch within a transaction. Also erases the vectors of an erased record, unless another record has the same text. */
-export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<void> =>
+export const commit = (query: Query, database: Database, batch: Batch): Io<void> =>
   Effect.gen(function*() {
     const tenant = text(batch.tenant)
     const outcomes = outcomesOf(batch)
@@ -55,10 +55,10 @@ export const commit = (query: Query, { dialect }: Database, batch: Batch): Io<vo
       ...updateCounts(tenant, outcomes),
       // stores the hashes of replaced texts in `memory_litter`. A later compaction erases the vectors of these texts
       ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
-      ...batch.isQuiet ? [] : logChanges(dialect, tenant, batch)
+      ...batch.isQuiet ? [] : logChanges(database.dialect, tenant, batch)
     ]
     for (const [sql, parameters] of statements) yield* query(sql, parameters)
-    if (erased.size > 0) yield* sweep(query, tenant, erased)
+    if (erased.size > 0) yield* sweep(query, database, tenant, erased)
   })
 
 const outcomesOf = ({ rows, writes }: Batch): ReadonlyArray<Outcome> => {
@@ -316,11 +316,14 @@ const insertOrphans = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
+/** Locks the vectors of a tenant until the transaction ends, so that no text is erased while its vector is attached. */
+export const lockVectors = (query: Query, { lock }: Database, tenant: string): Io<void> =>
+  lock(query, tenant, { ids: [], dedupeKeys: ["memory_vectors"], revisions: [] })
+
 /** Erases the vectors of texts with these hashes, unless a record still has the text. `tenant` must be encoded by `text`. */
-export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
+export const sweep = (query: Query, database: Database, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // locks the rows of the tenant's models, so that a concurrent `attach` waits until this transaction ends
-    yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
+    yield* lockVectors(query, database, tenant)
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
          (SELECT 1 FROM memory_records AS r WHERE r.tenant = memory_vectors.tenant AND r.hash = memory_vectors.hash)

@@ -45,7 +45,7 @@ const stretch = 500
 
 /** A cached partition. */
 interface Part {
-  /** Version of the partition up to which its rows were read; 0 if all its rows must be read. */
+  /** Version of the partition up to which its rows were read. 0: all rows must be read; -1: even if a read is running. */
   version: number
   /** Whether rows are being read into the partition. Such a partition must not be evicted. */
   isRead: boolean
@@ -165,10 +165,10 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           const part = cache.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
           cache.parts.set(partition, part)
           if (part.version >= version) return Effect.void
-          part.isRead = true
+          Object.assign(part, { isRead: true, version: Math.max(0, part.version) })
           return follow(source, tenant, partition, analyzerFingerprint, cache, part).pipe(
             Effect.map(() => {
-              part.version = version
+              if (part.version >= 0) part.version = version
             }),
             Effect.ensuring(Effect.sync(() => {
               part.isRead = false
@@ -347,7 +347,7 @@ const follow = (
 const applyEntry = (cache: TenantCache, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && cache.index.has(id)) {
     // the record is also cached in another partition. Either row may be the newer one, so that partition will be read again
-    for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = 0
+    for (const other of cache.parts.values()) if (other.ids.delete(id)) other.version = -1
   }
   if (entry === "") {
     part.ids.delete(id)

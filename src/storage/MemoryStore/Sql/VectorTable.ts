@@ -7,7 +7,7 @@ import { embeddingText, isExpired } from "../../../domain/MemoryRecord.ts"
 import { Internal } from "../../../domain/MemoryScope.ts"
 import { invalid } from "../../../domain/Validation.ts"
 import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
-import { sweep } from "./Commit.ts"
+import { lockVectors, sweep } from "./Commit.ts"
 import { batchSize, type Database, each, fromText, keys, text } from "./Database.ts"
 import type { IndexCache } from "./IndexCache.ts"
 import { dimensionsOf } from "./IndexCache/PartitionVersions.ts"
@@ -119,6 +119,7 @@ const attach = (
   const dimensions = first[1].length
   return database.transaction((query) =>
     Effect.gen(function*() {
+      yield* lockVectors(query, database, text(tenant))
       const [row] = yield* query(
         `INSERT INTO memory_models AS m (tenant, model, dimensions, version) VALUES (?, ?, ?, 1)
          ON CONFLICT (tenant, model) DO UPDATE SET version = m.version + 1,
@@ -169,7 +170,7 @@ export const prune = (database: Database): Io<void> =>
       for (const [tenant, hashes] of tenants) {
         yield* database.transaction((query) =>
           Effect.zipRight(
-            sweep(query, tenant, hashes),
+            sweep(query, database, tenant, hashes),
             query("DELETE FROM memory_litter WHERE tenant = ? AND hash {in}", [
               tenant,
               keys(hashes)
