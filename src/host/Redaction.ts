@@ -373,9 +373,11 @@ const named = (redact: (text: string) => string, key: string, value: string): st
   // quotes are tried first, since only a quoted value may contain spaces
   for (const quote of ["\"", ""]) {
     const before = `${key}=${quote}`
-    const redacted = redact(before + value + quote)
+    const given = quote === "" ? value : value.replace(/["\\]/g, "\\$&")
+    const redacted = redact(before + given + quote)
+    const within = redacted.slice(before.length, redacted.length - quote.length)
     const isNamed = redacted.startsWith(before) && redacted.endsWith(quote)
-    if (isNamed) return redacted.slice(before.length, redacted.length - quote.length)
+    if (isNamed && within !== given) return quote === "" ? within : within.replace(/\\(["\\])/g, "$1")
   }
   return value
 }

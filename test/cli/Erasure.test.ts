@@ -48,6 +48,22 @@ const converse = (address: string, userId: string, text: string) =>
     yield* Context.get(open, Outbox.Outbox).append(viewer, "chat", [Message.user(text)])
   })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
 
+describe("effect-memory forget --user --purge on a vault with a link to a folder", () => {
+  it.scopedLive("the command removes the user's empty folders, but no folder behind a link", () =>
+    Effect.gen(function*() {
+      const [root, elsewhere] = [yield* folder, yield* folder]
+      const store = ["--user", "ada", "--store", `vault:${root}`]
+      yield* told(["remember", "marmalade", ...store])
+      const own = path.join(root, "users/ada")
+      fs.mkdirSync(path.join(elsewhere, "empty"))
+      fs.mkdirSync(path.join(own, "empty"))
+      fs.symlinkSync(elsewhere, path.join(own, "linked"))
+      yield* told(["forget", "--purge", "--yes", ...store])
+      assert.isTrue(fs.existsSync(path.join(elsewhere, "empty")))
+      assert.deepStrictEqual(fs.readdirSync(own), ["linked"])
+    }))
+})
+
 describe.each(stores)("effect-memory forget --user --purge on %s", (name, address) => {
   it.scopedLive("the command erases all data of the user and nothing of others, and verifies that nothing is left", () =>
     Effect.gen(function*() {

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Redaction from "../../src/host/Redaction.ts"
 
 const redact = Redaction.byPatterns({ emails: true })
@@ -157,6 +158,17 @@ describe("Redaction.byPatterns", () => {
       count: 2
     })
   })
+
+  it.effect("a secret in a field of `data` is redacted as a whole, whatever quotes and backslashes it contains", () =>
+    Effect.gen(function*() {
+      const redaction = yield* Redaction.Redaction
+      for (const secret of ["abcdef\"ghijkl", "ab\"cdefgh", "ab 'cd' \" efgh 12", "back\\slash99", "\\\"trails99\\"]) {
+        const data = { password: secret, note: secret }
+        const draft = { scope: { userId: "ada" }, kind: "reference", body: "x", data }
+        const [put] = yield* Redaction.mutations(redaction!, Viewer.make({ userId: "ada" }), [{ _tag: "Put", draft }])
+        assert.deepInclude(put, { draft: { ...draft, data: { password: "(redacted token)", note: secret } } })
+      }
+    }).pipe(Effect.provide(Redaction.layer())))
 
   it("a second redaction of a redacted text finds no secret", () => {
     const parts = FastCheck.oneof(

@@ -1,7 +1,6 @@
 /** The command `forget`, which forgets single records or erases all data of one person. */
 import { fs } from "#builtins"
 import * as Options from "@effect/cli/Options"
-import { FileSystem } from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -160,19 +159,19 @@ const erase = (shared: Shared, yes: boolean) =>
     }
   })
 
-/** Removes the empty folders of an erased person from a vault. A folder with a file, at any depth, stays. */
+/** Removes the empty folders of an erased person from a vault. A folder with a file or a link, at any depth, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
-  Effect.gen(function*() {
-    const disk = yield* FileSystem
+  Effect.suspend(() => {
     const remove = (folder: string): Effect.Effect<void> =>
       Effect.gen(function*() {
-        for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
-          yield* remove(`${folder}/${name}`)
+        const read = Effect.tryPromise(() => fs.promises.readdir(folder, { withFileTypes: true }))
+        for (const entry of yield* Effect.orElseSucceed(read, () => [])) {
+          if (entry.isDirectory()) yield* remove(`${folder}/${entry.name}`)
         }
         // `rmdir` fails for a folder that is not empty. Any failure is ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
-    yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)
+    return remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)
   })
 
 const confirm = (question: string, yes: boolean) =>

@@ -204,7 +204,24 @@ const named = (
   description,
   maxResults,
   writable,
-  store: checkingViewer({ ...store, ...writes(writing, name), capabilities: { ...store.capabilities, writable } })
+  store: checkingViewer({
+    ...store,
+    ...writes(writing, name),
+    ...(writable ? {} : withoutWrites(name, store)),
+    capabilities: { ...store.capabilities, writable, messages: writable && store.capabilities.messages }
+  })
+})
+
+/** Returns the operations besides `writes` that write records. They take no messages, and fail with `read_only`. */
+const withoutWrites = (
+  name: string,
+  { reader }: MemoryStore.Service
+): Pick<MemoryStore.Service, "ingest" | "reader"> => ({
+  ingest: Option.none(),
+  reader: Option.map(reader, (one) => ({
+    ...one,
+    transact: () => MemoryError.make("read_only", { op: "transact", message: `the store ${name} takes no writes` })
+  }))
 })
 
 /** Searches the stores named in `stores`, or all stores if the list is empty. */

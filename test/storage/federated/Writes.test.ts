@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { MemoryId } from "../../../src/domain/MemoryId.ts"
 import type { MemoryMutation } from "../../../src/domain/MemoryMutation.ts"
 import { Internal } from "../../../src/domain/MemoryScope.ts"
@@ -91,6 +93,10 @@ describe("a write to a federation", () => {
             ]
           ) yield* refuses<"read_only", unknown>("read_only", call)
         }
+        const { transact } = Option.getOrThrow(archive.reader)
+        const needs = { ids: [tea.id], dedupeKeys: [], revisions: [] }
+        const purge = () => Either.right({ writes: [{ id: tea.id, next: undefined }], answer: undefined })
+        yield* refuses<"read_only", unknown>("read_only", transact("default", needs, purge))
         yield* refuses("read_only", archive.put(ada, [draft("new")]))
         yield* refuses("read_only", archive.apply(system, [{ _tag: "Restore", id: gone.id, revision: 1 }]))
         yield* refuses("not_found", store.update(bob, tea.id, { body: "mine" }))
