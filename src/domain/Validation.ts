@@ -165,7 +165,9 @@ export const timeIssues = (
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
   // `Duration.decodeUnknown` turns a negative value or NaN into zero, so such values are refused here
-  const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
+  const isNone = typeof value === "string"
+    ? value.trim().startsWith("-")
+    : [value].flat().some((part) => typeof part !== "object" && !(part! >= 0))
   if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
     `${name}: expected ${infinite ? "a time" : "a finite time"}, ${least} ms or more, such as "10 seconds"${

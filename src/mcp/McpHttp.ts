@@ -68,6 +68,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
     const info = McpSession.infoOf(options)
     const idleMillis = Duration.toMillis(idle)
     const sessions = new Map<string, Session>()
+    const beginning = new Map<string, number>() // number of sessions that are being made, by owner
     const stopping = yield* Deferred.make<void>()
     let stopped = false
 
@@ -78,20 +79,20 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
     /**
-     * Makes room for another session of the owner. If the owner already has `maxSessions` sessions, the one that has been idle longest
-     * ends. Returns false if none of them is idle.
+     * Makes room for a session of the owner that `beginning` counts already. If the owner then has more than `maxSessions` sessions, the one
+     * that has been idle longest ends. Returns false if none of them is idle. A session that is being made is not idle.
      */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
         const owned = Array.from(sessions.values()).filter((session) => session.owner === owner)
-        if (owned.length < maxSessions) return true
+        if (owned.length + (beginning.get(owner) ?? 0) <= maxSessions) return true
         const [oldest] = (yield* Effect.filter(owned, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
         if (oldest === undefined) return false
         yield* end(oldest)
         return true
       })
 
-    const begin = (viewer: Viewer.Viewer, owner: string) =>
+    const makeSession = (viewer: Viewer.Viewer, owner: string) =>
       Effect.gen(function*() {
         const id = yield* SecureRandom.secret
         const conversation = yield* McpSession.make(viewer, options)
@@ -102,18 +103,37 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         return session
       }).pipe(Effect.provideService(MemoryService.MemoryService, memory), Effect.uninterruptible)
 
+    const countBeginning = (owner: string, by: 1 | -1) =>
+      Effect.sync(() => {
+        const count = (beginning.get(owner) ?? 0) + by
+        if (count === 0) beginning.delete(owner)
+        else beginning.set(owner, count)
+      })
+    const begin = (viewer: Viewer.Viewer, owner: string) =>
+      Effect.acquireUseRelease(
+        countBeginning(owner, 1),
+        () =>
+          Effect.gen(function*() {
+            if (!(yield* makeRoom(owner))) {
+              return yield* refused(429, McpError.make("refused", `more than ${maxSessions} sessions are in use`))
+            }
+            const session = yield* Effect.mapError(
+              makeSession(viewer, owner),
+              (error) => refusal(503, McpError.make("refused", `${error.reason}: ${failureOf(error).message}`))
+            )
+            if (!stopped) return session
+            yield* end(session)
+            return yield* refused(503, stoppingError, { connection: "close" })
+          }),
+        () => countBeginning(owner, -1)
+      )
+
     const post = (request: HttpServerRequest.HttpServerRequest, viewer: Viewer.Viewer, owner: string) =>
       Effect.gen(function*() {
         const body = yield* bodyOf(request, maxBodyBytes, Deferred.await(stopping))
         if (Array.isArray(body)) return yield* refused(400, McpError.make("invalidRequest", "expected one message"))
         if (request.headers[sessionHeader] === undefined && McpProtocol.isInitialize(body)) {
-          if (!(yield* makeRoom(owner))) {
-            return yield* refused(429, McpError.make("refused", `more than ${maxSessions} sessions are in use`))
-          }
-          const session = yield* Effect.mapError(
-            begin(viewer, owner),
-            (error) => refusal(503, McpError.make("refused", `${error.reason}: ${failureOf(error).message}`))
-          )
+          const session = yield* begin(viewer, owner)
           const response = yield* answer(session, request, body)
           if (response.status !== 200) yield* end(session)
           return response

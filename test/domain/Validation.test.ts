@@ -67,16 +67,21 @@ describe("Validation", () => {
 
   it("`timeIssues` reports negative durations, and values that are no durations", () => {
     const issues = (value: unknown) => Validation.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // untyped values
-    assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
-      1,
-      1,
-      1,
-      1,
-      1,
-      1,
-      1,
-      1
-    ])
+    assert.deepStrictEqual(
+      [NaN, -1, -Infinity, -1n, [-1, 0], [NaN, 0], "-5 seconds", " -1 millis", null, true].map(issues),
+      [
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1,
+        1
+      ]
+    )
     assert.deepStrictEqual([undefined, 0, 0n, "0 seconds", [1, 2], Infinity, "5 seconds"].map(issues), [
       0,
       0,

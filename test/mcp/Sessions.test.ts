@@ -2,9 +2,13 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import * as HttpApp from "@effect/platform/HttpApp"
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import { createServer } from "node:http"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -68,6 +72,32 @@ describe("sessions of an MCP server over HTTP", () => {
       yield* Effect.promise(() => stream.body!.cancel())
       yield* TestClock.adjust("1 hour")
       assert.strictEqual(yield* status(ask(call(1, "recall"), headers)), 404)
+    }).pipe(Effect.provide(memory)))
+
+  it.scoped("a viewer has at most `maxSessions` sessions, even if several begin at the same time", () =>
+    Effect.gen(function*() {
+      const [waiting, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
+      const tools = () => Effect.as(Deferred.succeed(waiting, undefined).pipe(Effect.zipRight(Deferred.await(go))), [])
+      const ask = yield* served({ maxSessions: 1, tools })
+      const first = yield* Effect.fork(status(ask(initialize)))
+      yield* Deferred.await(waiting)
+      const second = yield* Effect.fork(status(ask(initialize)))
+      yield* Effect.promise(() => new Promise((resume) => setImmediate(resume)))
+      yield* Deferred.succeed(go, undefined)
+      assert.deepStrictEqual([yield* Fiber.join(first), yield* Fiber.join(second)], [200, 429])
+    }).pipe(Effect.provide(memory)))
+
+  it.scoped("a session that is still beginning when the server stops is refused and closed", () =>
+    Effect.gen(function*() {
+      const [waiting, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
+      const tools = () => Effect.as(Deferred.succeed(waiting, undefined).pipe(Effect.zipRight(Deferred.await(go))), [])
+      const scope = yield* Scope.make()
+      const ask = yield* Scope.extend(served({ tools }), scope)
+      const first = yield* Effect.fork(status(ask(initialize)))
+      yield* Deferred.await(waiting)
+      yield* Scope.close(scope, Exit.void)
+      yield* Deferred.succeed(go, undefined)
+      assert.strictEqual(yield* Fiber.join(first), 503)
     }).pipe(Effect.provide(memory)))
 
   it.scoped("requests beyond the limit per minute are refused until enough time has passed", () =>

@@ -182,6 +182,22 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
+  it.effect("`search` returns `leftOut.exact: false` if a member store has more matches, of which an unknown share are copies", () =>
+    Effect.gen(function*() {
+      const shelf = yield* Layer.build(MemoryStore.layerInMemory)
+      const copies = { layer: Layer.succeedContext(shelf), mirror: () => true }
+      const teas = (where: string) => Array.from({ length: 10 }, (_, n) => draft(`tea ${where} ${n}`))
+      yield* Context.get(shelf, MemoryStore.MemoryStore).put(ada, teas("own"))
+      yield* Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        yield* store.put(ada, teas("copied"))
+        const { hits, leftOut } = yield* store.search(ada, { text: "tea own copied", limit: 11, fold: false })
+        assert.lengthOf(hits, 11)
+        assert.strictEqual(leftOut.exact, false)
+        assert.notProperty((yield* store.search(ada, { text: "tea", limit: 30, fold: false })).leftOut, "exact")
+      }).pipe(Effect.provide(Federated.layer({ main: memory, copies })))
+    }).pipe(Effect.scoped))
+
   it.effect("`search` reports one failure for each store without vectors, or one in all if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }

@@ -240,6 +240,7 @@ const merge = (
   const isAlsoIn = (id: MemoryId, store: string) => alsoIn.set(id, (alsoIn.get(id) ?? new Set()).add(store))
   const left = { limit: 0, budget: 0, folded: 0 }
   let awaiting: number | undefined
+  let isExact = true
 
   for (const { isMirror, result, store } of answers) {
     const ours = result.hits.filter(({ record }) => ownerOf(record.id) === store)
@@ -247,6 +248,7 @@ const merge = (
     for (const { record } of result.hits) if (ownerOf(record.id) !== store) isAlsoIn(record.id, store)
     const part = result.hits.length > 0 ? ours.length / result.hits.length : isMirror ? 0 : 1
     left.limit += Math.round(part * result.leftOut.limit)
+    if (result.leftOut.exact === false || (part > 0 && part < 1 && result.leftOut.limit > 0)) isExact = false // an estimate
     left.folded += Math.round(part * result.leftOut.folded)
     if (result.awaiting !== undefined) awaiting = (awaiting ?? 0) + Math.round(part * result.awaiting)
   }
@@ -287,7 +289,7 @@ const merge = (
       }),
       leftOut: {
         ...left,
-        ...(answers.some(({ result }) => result.leftOut.exact === false) && { exact: false as const })
+        ...(!isExact && { exact: false as const })
       },
       ...(awaiting !== undefined && { awaiting }),
       ...(query.confidence === true && sure.length > 0 && { confidence: Math.max(...sure) }),
