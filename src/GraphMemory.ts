@@ -1,8 +1,8 @@
 /**
  * Entities and their relationships. A relationship is a link between two records, indexed in both directions. The record at which the link
  * begins stores the link in the field `links`, or as `[[Name]]` in the body. A `[[Name]]` has the type `wikilink` and weight 1. A viewer
- * sees a relationship if the viewer sees both records. A traversal visits only entities; a search follows links between records of all
- * kinds. The cost of a traversal grows with the number of visited records, not with the size of the graph.
+ * sees a relationship if both records are visible to the viewer and valid now. A traversal visits only entities; a search follows links
+ * between records of all kinds. The cost of a traversal grows with the number of visited records, not with the size of the graph.
  *
  * ```ts
  * import { Effect } from "effect"

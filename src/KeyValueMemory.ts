@@ -1,7 +1,7 @@
 /**
  * Stores values by key, like a persistent `Map`. A layer serves one namespace. The viewer decides whose values are read and written. Each
  * value is one record, in exactly the scope of the viewer. A string is stored in the body of the record. Any other value, or a string too
- * long for a body, is stored in the field `data`. Secrets in keys are redacted, so keys that differ only in a secret are the same key. A
+ * long for a body, is stored in the field `data`. If a redaction is provided, keys that differ only in a secret are the same key. A
  * person may edit the Markdown file of a record. If the key in the file is changed, the value cannot be read until the key is corrected.
  *
  * ```ts

@@ -1,7 +1,7 @@
 /**
  * Limits the number of records of a kind in one scope to the `cap` of the kind. Records beyond the cap are forgotten, the least important
- * first. Among equally important records, the oldest are forgotten first. `layer` does so when it is built, and then hourly while the store
- * is in use. `enforce` does so once.
+ * first. Among equally important records, those with the earliest last change are forgotten first. `layer` does so when it is built, and
+ * then hourly while the store is in use. `enforce` does so once.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

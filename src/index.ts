@@ -20,7 +20,7 @@ export * as Payload from "./Payload.ts"
 export * as MemoryMutation from "./MemoryMutation.ts"
 /** Filters, queries, hits and pages of records. */
 export * as MemoryFilter from "./MemoryFilter.ts"
-/** The error type of this library. Only `Resume` has another one, `ResumeError`, for a run whose settings have changed. */
+/** The error type of this library's services. The documentation of the module lists the few other error types. */
 export * as MemoryError from "./MemoryError.ts"
 /** Emotion as numbers: affect and appraisal. */
 export * as Emotion from "./Emotion.ts"
@@ -122,7 +122,7 @@ export * as MemoryEvents from "./MemoryEvents.ts"
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages. Memories are extracted from each message once, even after a crash. */
+/** A queue of messages. The memories of a message are stored only once, even after a crash. */
 export * as Outbox from "./Outbox.ts"
 /** Limits the number of writes that a model attempts in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"

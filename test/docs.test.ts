@@ -33,8 +33,8 @@ const argumentsAt = (source: string, from: number): string => {
 }
 
 /**
- * The modules of `src` that call `withSpan`, or `Effect.fn` with the name of a span. The span names of a store begin with `${name}`, not a
- * module, so the list contains that.
+ * The parts before the dot of the span names in `src`, one for each call of `withSpan`, or of `Effect.fn` with the name of a span. Such a
+ * part is usually a module; for a store, it is `${name}` or the name of the store.
  */
 const spanning = sources.flatMap((source) =>
   Array.from(source.matchAll(/withSpan\(|Effect\.fn\((?=["`])/g), (call) => {

@@ -1,7 +1,7 @@
 /**
- * Makes the tests' temporary folders in memory where the system has 4 GB for that (`/dev/shm` on Linux). The suite removes tens of
- * thousands of files, and ext4 does not reuse the inode of a removed file for up to five minutes: creating a file then scans all of
- * those inodes, and the suite takes three times as long. The soak (`npm run soak`) uses the disk.
+ * Makes the tests' temporary folders in memory if `TMPDIR` is not set and the system has 4 GB for that (`/dev/shm` on Linux). The suite
+ * removes tens of thousands of files, and ext4 does not reuse the inode of a removed file for up to five minutes: creating a file then
+ * scans all of those inodes, and the suite takes three times as long. The soak (`npm run soak`) uses the disk.
  */
 import * as fs from "node:fs"
 import * as path from "node:path"

@@ -95,8 +95,8 @@ export const stores = {
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
 
 /**
- * The stores that neither wrap other stores nor use a database. The others are slower, and get fewer random sequences of calls per
- * property; the soak tries more.
+ * The stores that get more random sequences of calls per property than the others, which are slower. The soak tries more sequences on
+ * every store, and with `--long` equally many on each store.
  */
 const thorough: ReadonlySet<string> = new Set(["memory", "markdown"])
 export const coursesOfComposed = times(5, isLong ? 40 : 20)

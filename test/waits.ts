@@ -1,9 +1,9 @@
-/** Counts the iterations of the event loop that an effect waits for. */
+/** Counts the sleeps of an effect, including each `EventLoop.pause`. */
 import type * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 
-/** Runs an effect; returns its result, and the number of iterations of the event loop that it waited for. */
+/** Runs an effect; returns the number of its sleeps, including each `EventLoop.pause`, and its result. */
 export const waitsOf = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<readonly [waits: number, result: A], E, R> =>

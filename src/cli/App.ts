@@ -19,7 +19,7 @@ const transfer = () => import("./commands/Transfer.ts")
 const care = () => import("./commands/Care.ts")
 const search = () => import("./commands/Search.ts")
 
-/** All commands, in the order of the help page. A command's module is loaded only if the command or the help page needs it. */
+/** All commands, in the order of the help page. A command's module is loaded only for the command, the help page or `completions`. */
 export const entries: ReadonlyArray<Entry> = [
   { name: "remember", load: () => records().then(({ remember }) => remember) },
   { name: "recall", load: () => search().then(({ recall }) => recall) },

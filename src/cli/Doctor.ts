@@ -47,7 +47,7 @@ export const Finding = Schema.Struct({
   isMendable: Schema.Boolean,
   tenant: Schema.optional(Schema.String),
   id: Schema.optional(MemoryId),
-  /** Path of the file, relative to the root of the vault. */
+  /** Place of the problem: path of a file, relative to the root of the vault, or part of a database, such as `memory_records`. */
   path: Schema.optional(Schema.String)
 })
 /** A problem that a check found. */
@@ -84,7 +84,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Runs the checks, and writes nothing. Cost: reads all rows and (of a vault) all files, and makes up to 200 searches per tenant. */
+/** Runs the checks, and repairs nothing. Cost: reads all rows and (of a vault) all files, and makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options

@@ -147,9 +147,9 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
   })
 
 /**
- * Fails if the file or folder is missing, unless `create` is set, or the store is in SQLite and its path is `:memory:`. So a command that
- * only reads does not create the file or folder of a store. It may create a store in a folder that exists, or tables in a PostgreSQL
- * database.
+ * Fails if the file or folder is missing. Exceptions: `create` is set, or the store is in SQLite and its path is `:memory:`. So a command
+ * that only reads does not create the file or folder of a store. Such a command may create a store in a folder that exists, or tables in
+ * a PostgreSQL database.
  */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {

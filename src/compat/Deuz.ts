@@ -137,7 +137,7 @@ export interface MemorySeams {
    * Model that extracts facts and decides how each fact changes the stored memories. Not required with `customExtract` or `infer: false`.
    */
   readonly llm?: MemoryLLM | undefined
-  /** Embedder, for example from `createEmbedder`. Without an embedder, searches compare words only. */
+  /** Embedder, for example from `createEmbedder`. Without an embedder, searches compare words only, unless the query has `embedding`. */
   readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
 }
 

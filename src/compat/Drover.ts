@@ -218,7 +218,7 @@ export const rememberTool = (
 /** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. */
 export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("recall", ids)
-/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec of the `MemoryService` has `allowForget: true`. */
+/** Makes the tool `forget`. Fails with `unsupported` unless `enabled` and `allowForget` are true in the spec of the `MemoryService`. */
 export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
   toolOf("forget", ids)
 

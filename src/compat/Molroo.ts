@@ -47,7 +47,7 @@ export const InMemoryAdapter = (
 /**
  * Recalls the memories that relate to a message, and renders them as a block for the prompt. Makes four queries: for chat messages, other
  * events, episodes similar to the message, and reflections. A limit of 0 in `config` turns a query off. Each query returns only what the
- * viewer sees. A query that fails is listed in `failures`. Rejects if all queries fail.
+ * viewer sees. Queries for which the adapter has no method are skipped. Queries that fail are listed in `failures`. Rejects if all fail.
  */
 export const recallMemories = (
   message: string,

@@ -3,10 +3,10 @@
  * memories, the graph, priorities, notes, sessions and beliefs. An adapter implements one of these interfaces for one viewer, with
  * a service of this library, such as `SemanticMemory`.
  *
- * An adapter is made from three arguments: the service, the viewer, and `run` (such as `Effect.runPromise`). The methods of an adapter
- * return promises, and write in the viewer's own scope. The caller's ids are unique only within that scope, so two users may each have a
- * fact with the same id. `docs/compat.md` lists the deliberate differences from nexus-agents, with a test of each. For example, a limit of
- * 0 is rejected. Pruning deletes only records that are older than the given time.
+ * An adapter is made from three arguments: the service, the viewer, and `run` (such as `Effect.runPromise`). Its methods return promises,
+ * and write in the viewer's own scope (exceptions: see `CoreMemory` and `SessionMemory`). The caller's ids are unique only within that
+ * scope, so two users may each have a fact with the same id. `docs/compat.md` lists the deliberate differences from nexus-agents, with a
+ * test of each. For example, a limit of 0 is rejected. Pruning deletes only records that are older than the given time.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

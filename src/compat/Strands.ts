@@ -101,9 +101,9 @@ export interface MemoryManager {
   /** Finds entries in the named stores, by default in all stores, best first. Rejects if every store fails, or if a name is unknown. */
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
   /**
-   * Adds a text to the named stores (default: all writable stores). Rejects with an `AggregateError` if some of these stores fail. Rejects
-   * with the error of `MemoryManager.add` instead if all of them fail. Both errors name the failed stores. An unknown store, or one that is
-   * not writable, makes the call reject before any write.
+   * Adds a text to the named stores (default: all writable stores). Rejects with an `AggregateError` if some of these stores fail. If all
+   * of them fail, rejects with the error of this library's own `MemoryManager.add` instead. Both errors name the failed stores. An unknown
+   * store, or one that is not writable, makes the call reject before any write.
    */
   add(
     content: string,

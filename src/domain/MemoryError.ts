@@ -79,7 +79,7 @@ export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/Memory
   id: Schema.optional(MemoryId),
   detail: Schema.optional(Schema.Union(details.conflict, details.rate_limited, details.corrupt, details.invalid_draft))
 }) {
-  /** Whether a retry of the same call may succeed. */
+  /** Whether a retry may succeed. If the call failed with `conflict` and had an `ifRevision`, the retry needs the current revision. */
   get isRetryable(): boolean {
     return this.reason === "io" || this.reason === "unavailable" || this.reason === "rate_limited" ||
       this.reason === "conflict" || this.reason === "model"

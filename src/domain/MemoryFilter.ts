@@ -42,7 +42,7 @@ export const BeliefQuery = Schema.Struct({
   domain: Schema.optional(Schema.String),
   /** Lowest confidence of a belief, 0..1, inclusive. Default 0. `Payload.confidenceOf` has the number of each level, such as `high`. */
   minConfidence: Schema.optional(Unit),
-  /** Whether beliefs that were superseded or are no longer valid are returned too. Default false. */
+  /** Whether beliefs that were superseded or are no longer valid are returned too. Default false, but `System` always gets them. */
   includeSuperseded: Schema.optional(Schema.Boolean),
   /** Field to order by. Default `confidence`. Beliefs with equal values are ordered newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
@@ -201,7 +201,7 @@ export const Hit = Schema.Struct({
    * a word of the query's text. `start` is the index of the passage in the body, in UTF-16 units.
    */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
-  /** Contribution of each retriever and factor to the score; present if the query has `explain`. */
+  /** Numbers that explain the score: scores by words and by vector, and what each factor adds. Present if the query has `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
   /** Name of the member store that returned the hit. Present if the searched store is a federation. */
   store: Schema.optional(Schema.String),
@@ -229,11 +229,11 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false` if `leftOut.limit`, the number of matches beyond the query's limit, may be too low. Absent if the number is exact.
+     * `false` if `leftOut.limit`, the number of matches beyond the limit, may be too low or, with mirrors, is an estimate. Else absent.
      * A query with `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or with both `weights` and `minScore`, may have more than
      * 2,048 matches. In this case, the number may be too low, because only the records that can have the highest scores are read.
      * The hits and scores are the same as if all records had been read. A query with `embedding` does not count all of more than 100
-     * matches by vector (or five times the limit, if higher). `false` from a custom engine may also mean that best hits are missing.
+     * matches by vector (or five times the limit, if higher). Then, or from a custom engine, `false` may also mean missing best hits.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),

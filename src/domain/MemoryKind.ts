@@ -16,7 +16,7 @@ export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/)
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Whether a draft without an id is ignored if it equals a live record of the same scope. Default false. */
+  /** Whether a draft without an id is ignored if a live record of the kind has the same scope, summary, body and `data`. Default false. */
   readonly dedupe: boolean
   /** Importance, 0..1, of a draft that does not set its importance. Default 0.5. */
   readonly importance: number
@@ -27,7 +27,7 @@ export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly halfLife: Duration.Duration
   /**
    * Largest number of live records of this kind with exactly the same scope. `Retention` forgets the records in excess. The least important
-   * records are forgotten first, and among equally important records the oldest. Default: no limit.
+   * records are forgotten first, and among equally important records those with the earliest last change. Default: no limit.
    */
   readonly cap: number | undefined
   /** Whether the memory index lists the records of this kind. The index is the list of memories in a model's prompt. Default true. */

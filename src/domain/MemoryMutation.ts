@@ -7,7 +7,7 @@ import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
-/** Revision that the record must have; 0 means that there must be no record. Otherwise, the mutation fails with `conflict`. */
+/** Revision that the record (in a `Restore`, also its tombstone) must have; 0: no record. Otherwise, the write fails with `conflict`. */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 /** Schema of a mutation that creates a record, or replaces the record that has the draft's id. */
@@ -38,7 +38,7 @@ export type MemoryMutation = typeof MemoryMutation.Type
 export interface Provenance {
   /** Origin of the records. Default `user`. */
   readonly origin?: Origin | undefined
-  /** Trust level of the records. Default 1. */
+  /** Trust level of the records. Default 1. `Viewer.trustIn` may turn 0 or 1 into 2. An update never lowers the number of a record. */
   readonly trust?: Trust | undefined
 }
 
@@ -86,7 +86,7 @@ const by = Schema.Literal("here", "there")
 
 /** Schema of the event that a record was written. */
 export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by })
-/** Schema of the event that a record was forgotten. */
+/** Schema of the event that a record was forgotten, or moved to a scope that the viewer does not see. */
 export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
 /**
  * Schema of the event that stored data could not be read. The data is left unchanged. The reason of `error` is `corrupt`. Only the viewer

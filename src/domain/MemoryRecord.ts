@@ -158,7 +158,7 @@ export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: Memory
 
 /**
  * Schema of a draft, from which a store makes a record. A draft with an id creates or replaces the record with that id. A draft without an
- * id creates a record. For a deduplicated kind, a draft without an id is ignored if a record with the same content exists.
+ * id creates a record. For a deduplicated kind, a draft without an id is ignored if a live record of its scope has the same content.
  */
 export const Draft = Schema.Struct({
   ...authored,
@@ -259,7 +259,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** Returns the deduplication key of a draft. Each run of white space in a text counts as one space. */
+/** Returns the deduplication key of a draft. Each run of white space in the summary or the body counts as one space. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }

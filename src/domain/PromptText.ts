@@ -11,7 +11,7 @@
  * invisible        default-ignorable code points are removed: bidi controls, tags, variation selectors, zero-width
  *                  characters, fillers, invisible operators; so are the interlinear annotation characters
  * joiners          ZWJ and ZWNJ stay after a virama, and between letters whose forms depend on their neighbours; ZWJ stays between emoji
- * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
+ * U+FE0E, U+FE0F   stay after an emoji, and between a digit, `#` or `*` and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
  * markers          the first character of a chat template's marker (`<|im_start|>`, `[INST]`) or of a memory block's tag
  *                  becomes an HTML entity

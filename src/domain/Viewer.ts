@@ -347,7 +347,7 @@ export type SharedWrites = typeof SharedWrites.Type
  * a user                      scopes that have this user
  * an agent or a run alone     every scope that the viewer sees, since the agent is assumed to serve one person only
  * a session or an actor       scopes that have all ids of the viewer, who is assumed to be one of many visitors of a bot
- * no id                       nothing; with reach `everyone`, every scope except Global
+ * no id                       nothing; with reach `everyone`, every scope except Global; for `System`, every scope
  * ```
  *
  * `shared` permits further scopes (default: none). A viewer with only the id of a bot's agent may write everything that it sees. So a bot

@@ -97,8 +97,8 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 
 /**
  * Returns the `#tag`s of markdown without the `#`, in order. Tags that differ only in case are returned once, as first written. A tag
- * stands at the start of a line or after white space, `(`, `,` or `;`. A tag consists of letters, digits, `_`, `-`, `/` and emoji, and is
- * not a number. Tags in code and in `[[…]]` links are ignored. Takes linear time.
+ * stands at the start of a line or after white space, `(`, `,` or `;`. A tag consists of letters, digits, `_`, `-`, `/` and emoji, but not
+ * of digits and `/` alone. Tags in code spans, in fenced code and in `[[…]]` links are ignored. Takes linear time.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
   if (!mayHaveTag(text)) return [] // fast path: most texts have `#` in headings only

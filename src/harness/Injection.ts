@@ -84,7 +84,7 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
   // the default format (`render`) applies the budget itself: it skips a record that is too long, and shows later records that fit. A search
-  // with a budget would stop at the first record that is too long. So the search gets no budget
+  // with a budget would stop at the first record that is too long. So the search gets a budget only with a custom `format`
   const maxChars = budget === undefined ? undefined : budget * 4
   const asked = {
     limit: maxEntries,

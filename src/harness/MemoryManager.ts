@@ -93,7 +93,7 @@ export interface Service {
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Notifies the extraction triggers that the session has ended. */
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Renders the memories that relate to a turn. The block is empty if nothing is found or `InjectionConfig.trigger` excludes the turn. */
+  /** Renders memories for a turn. The block is empty if `InjectionConfig.trigger` excludes the turn or, by default, if nothing is found. */
   readonly inject: Injection.Inject
   /** Waits for the writes of `accept`, then extracts from all waiting messages. An error says how many conversations failed, not which. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>

@@ -315,7 +315,7 @@ export interface TestOptions {
   readonly now?: string | number | undefined
   /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** Answers of the scripted model, in order. A string is returned as it is. Any other value is returned as JSON. Default: no answers. */
+  /** Answers of the model, in order: a string as it is, a `MemoryError` as a failure, any other value as JSON. Default: no answers. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }

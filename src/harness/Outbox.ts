@@ -58,7 +58,7 @@ export interface Status {
   readonly waiting: number
   /** Number of dead letters (batches set aside after failures). `Service.release` makes them wait for extraction again. */
   readonly deadLetters: number
-  /** Number of failed extraction runs since the last success. Permanent failures and those of dead letters do not count. */
+  /** Number of this process's failed extraction runs since its last success, without permanent failures and those of batches set aside. */
   readonly failuresInARow: number
   /** Whether waiting messages survive the end of the process. False if the store is volatile. */
   readonly durable: boolean
@@ -95,7 +95,7 @@ export interface Service {
    * aside. The error contains only counts and reasons, because a flush has no viewer.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
-  /** Returns the state of the outbox. */
+  /** Returns the state of the outbox. An outbox without a cluster may miss batches of other processes, as `flush` does. */
   readonly status: Effect.Effect<Status>
   /** Reads the dead letters (batches set aside after failures) of every tenant from the store. */
   readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, MemoryError.MemoryError>

@@ -121,8 +121,8 @@ export const mayWrite = (
 
 /**
  * Forgets all matching records that the viewer may forget, in batches of 1,000. Returns their number. With `purge`, erases these records,
- * and also matching records in the trash, which are not counted. If the filter restricts only the scope, a purge first erases the viewer's
- * threads and waiting messages. So no memories are extracted from the messages meanwhile.
+ * and also matching records in the trash, which are not counted. If the filter has no condition besides the scope, a purge first erases
+ * the viewer's threads and waiting messages. So no memories are extracted from the messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,

@@ -164,8 +164,8 @@ export const makeSerialQueue = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Ef
 
 /**
  * Calls `call` with each value. Pauses after `stretch` units of work or after 4 ms, whichever comes first. Pauses at the end, too, if more
- * than a quarter of `stretch` was done since the last pause. `work` returns the units of work of a value; default 1. The next value is read
- * before each pause. `call` gets this value even if it is deleted from `values` during the pause.
+ * than a quarter of `stretch` was done since the last pause. Never pauses if `stretch` is `Infinity`. `work` returns the units of work of a
+ * value; default 1. The next value is read before each pause. `call` gets it even if it is deleted from `values` during the pause.
  */
 export const forEach = <A>(
   values: Iterable<A>,

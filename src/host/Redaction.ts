@@ -218,7 +218,7 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
 /**
  * Removes memory blocks (`<memory>…</memory>`) and lone surrogates from a text before it is redacted. A block inside a secret would hide
  * the secret from the redaction. The block is removed anyway before the message is stored, and the secret would then remain. The removal of
- * a block can form another block, so it is repeated up to eight times. Then all remaining closing tags are made invalid.
+ * a block can form another block, so it is repeated up to eight times. After an eighth removal, all closing tags left are made invalid.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")

@@ -28,7 +28,7 @@ import { fade } from "../ranking/Scorer.ts"
 import type { Tokenizer } from "../ranking/Tokenizer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
-/** Three numbers, each 0..1: the components of the priority of a record, or their weights. */
+/** Three numbers: the components of the priority of a record, each 0..1, or their weights, each 0 or more. */
 export interface Priority {
   readonly recency: number
   readonly importance: number

@@ -172,7 +172,7 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Each operation compares a note with this many best matches of a search, and with this many newest notes. */
+/** Largest numbers of best matches of a search, and of newest notes, with which an operation compares a note. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Largest number of notes with which a model compares a note in one prompt. */
 const shown = 10
@@ -261,7 +261,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // the new note is stored last. Otherwise the searches could return the new note in place of a note with nearly the same text
+    // the new note is stored after the searches, which could otherwise return it in place of a note with nearly the same text
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })

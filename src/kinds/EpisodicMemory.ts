@@ -88,8 +88,8 @@ export interface Service {
     episode: DraftOf<Episode>
   ) => Effect.Effect<Typed<Episode>, MemoryError.MemoryError>
   /**
-   * Returns the matching episodes, the latest `validAt` first. Only the 1,000 matching episodes that were stored or changed last are
-   * considered. If the query has a `context`, only one of several episodes with nearly the same text is returned.
+   * Returns matching episodes, the latest `validAt` first. A `MemoryStore` considers only the 1,000 matching episodes stored or changed
+   * last. If the query has a `context`, a `MemoryStore` returns only one of several episodes with equal `data` and nearly the same text.
    */
   readonly recall: (
     viewer: Viewer.Any,

@@ -139,7 +139,7 @@ export interface Service {
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
   ) => Effect.Effect<ReadonlyArray<Reached>, MemoryError.MemoryError>
-  /** Forgets an entity. The same batch removes the links to it from all entities that the viewer sees, if both are valid now. */
+  /** Forgets an entity. If the entity is valid now, the same batch removes the links to it from all valid entities that the viewer sees. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 

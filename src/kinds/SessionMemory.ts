@@ -71,8 +71,8 @@ export interface Session {
 /** Operations of `SessionMemory`. */
 export interface Service {
   /**
-   * Starts a session. Several sessions may run at the same time. Sessions with the same id share their learnings. Fails with
-   * `invalid_scope` if the viewer has a session id other than `sessionId`. Cost: reads all learnings that the viewer sees.
+   * Starts a session. Several sessions may run at once. Sessions share their learnings if their ids and their viewers' ids are equal.
+   * Fails with `invalid_scope` if the viewer has a session id other than `sessionId`. Cost: reads all learnings that the viewer sees.
    */
   readonly start: (
     viewer: Viewer.Viewer,

@@ -45,7 +45,7 @@ export interface Service {
     viewer: Viewer.Any,
     query: EpisodeQuery
   ) => Effect.Effect<ReadonlyArray<Typed<TaskEpisode>>, MemoryError>
-  /** Finds episodes that have a word in common with the task, best first. Default `limit` 20. */
+  /** Finds episodes by the words of the task, best first. Default `limit` 20. */
   readonly getSimilarEpisodes: (
     viewer: Viewer.Any,
     task: string,

@@ -38,8 +38,8 @@ export interface Access {
   /** Origins whose pages may call the server, such as `https://app.example`. The server's own is always allowed. Default: no others. */
   readonly allowedOrigins?: ReadonlyArray<string> | undefined
   /**
-   * Number of requests per token that may come at once. This allowance is refilled evenly, within a minute. 0 means no limit.
-   * Default 600.
+   * Number of requests per token that may come at once. Requests without a token share one allowance. An allowance is refilled evenly,
+   * within a minute. 0 means no limit. Default 600.
    */
   readonly requestsPerMinute?: number | undefined
 }
@@ -123,7 +123,7 @@ export const make = (access: Access): Effect.Effect<Guard> =>
   })
 
 /**
- * Makes a rate limiter with a bucket for each holder of a bearer token. A full bucket allows `perMinute` requests at once. An empty bucket
+ * Makes a rate limiter with a bucket for each `Holder`. A full bucket allows `perMinute` requests at once. An empty bucket
  * is full again after a minute. The limiter returns the number of seconds to wait, or 0 if the request may proceed.
  */
 const limiter = (perMinute: number) => {

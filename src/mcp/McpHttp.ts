@@ -257,8 +257,8 @@ const bodyOf = (
 }
 
 /**
- * Reads the body of a request. Returns `None` if the body has more than `maxBytes` bytes. Of a body whose length is not declared, the bytes
- * beyond are read too, but not kept: Node resets the connection of a partly read body, and the client would not see the response.
+ * Reads the body of a request. Returns `None` if no length is declared and the body has more than `maxBytes` bytes. The bytes beyond are
+ * read too, but not kept: Node resets the connection of a partly read body, and the client would not see the response.
  */
 const textOf = (request: HttpServerRequest.HttpServerRequest, maxBytes: number) =>
   Effect.suspend(() => {

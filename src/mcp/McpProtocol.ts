@@ -1,6 +1,6 @@
 /**
  * Wraps the server of the official MCP SDK in Effect. Only this module imports the SDK. Each request runs in a fiber of its own. The fiber
- * is interrupted when the client cancels the request or the connection ends.
+ * is interrupted when the client cancels the request or the session ends.
  */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"
@@ -177,7 +177,7 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const newline = 0x0a
 
-/** Splits bytes into lines without line breaks. Skips blank lines. A line longer than `maxLine` becomes `undefined`. */
+/** Splits bytes into the lines that end with a newline. Skips blank lines. A line longer than `maxLine` becomes `undefined`. */
 const lines = (bytes: Stream.Stream<Uint8Array, unknown>): Stream.Stream<Uint8Array | undefined, unknown> =>
   Stream.suspend(() => {
     let parts: Array<Uint8Array> = []

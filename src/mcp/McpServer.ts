@@ -132,8 +132,8 @@ export const checkHost: (
  * Host and Origin are checked. So `assets` must return nothing secret. It can return, for example, the page that asks for a token.
  *
  * Fails with `unsupported` if neither `tokens` nor `viewer` is set. Without `tokens`, also fails if other machines can reach the server's
- * address. The server stops when the Effect scope of the layer closes. It then rejects new requests, and waits for running requests at most
- * for `grace`. Finally, it interrupts requests that still run, and closes all streams.
+ * address. The server stops when the Effect scope of the layer closes. It then rejects new requests to `/mcp`, and waits for running ones
+ * at most for `grace`. Finally, it interrupts requests to `/mcp` that still run, and ends all sessions.
  */
 export const layerHttp = <E = never, R = never>(
   options: HttpOptions & {

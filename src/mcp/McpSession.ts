@@ -50,7 +50,7 @@ export const infoOf = (options: Options) => ({
 export interface Request {
   readonly method: string
   readonly params: unknown
-  /** Sends the client a notification that belongs to the request. Does nothing once the request has ended. */
+  /** Sends the client a notification that belongs to the request. Call this function only while the request runs. */
   readonly notify: (method: string, params: object) => Effect.Effect<void>
   /** Sends the client a log that belongs to the request. The log may be dropped if the client reads slowly. */
   readonly log: (notice: McpLogger.Notice) => void

@@ -326,8 +326,8 @@ const maxChanges = 128
 
 /**
  * Limits the decisions of a run, taken in order. Keeps at most `additions` decisions that add a record, and the changes of at most 128
- * records. `leftOut` counts the other decisions. An ADD adds a record. So does a second UPDATE of a record, and an UPDATE of a record with
- * `data`, since the text becomes a new record. NOOPs are always kept, and so are further DELETEs of a changed record.
+ * records. `leftOut` counts the other decisions. An ADD adds a record. So does an UPDATE of a changed record, and an UPDATE of a record
+ * with `data`, since the text becomes a new record. NOOPs are always kept, and so are further DELETEs of a changed record.
  * The pipeline limits the decisions twice: before `attribute`, and after it, since `attribute` adds facts.
  *
  * @internal

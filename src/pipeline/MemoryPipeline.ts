@@ -61,7 +61,7 @@ export interface Options extends MemoryStore.Provenance {
    * at most 262,144 characters in all.
    */
   readonly topK?: number | undefined
-  /** Largest number of facts, and of added records, 1..256; default 64. `Receipt.leftOut` counts the others. */
+  /** Largest number of facts, and of records added for facts, 1..256; default 64. `Receipt.leftOut` counts the others. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /**
@@ -108,8 +108,8 @@ export const LeftOut = Schema.Struct({
   /** Number of facts left out, because there were more than `maxFacts` or their total length exceeded 262,144 characters. */
   facts: Schema.NonNegativeInt,
   /**
-   * Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. Includes facts left
-   * out for which the model had only deleted a memory.
+   * Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. Also counts
+   * left-out facts that would have been added for a DELETE (see law 2 of `Reconciliation`).
    */
   decisions: Schema.NonNegativeInt,
   /** Number of UTF-16 units of the conversation that did not fit into the prompt. */
@@ -131,8 +131,8 @@ interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 export const Receipt = Schema.Struct({
   ...Sealed.fields,
   /**
-   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails if the receipt was changed after it was sealed. `undo` also
-   * fails if the receipt has no seal, like the receipts of early versions.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` fails if one of these fields was changed after the sealing. `undo`
+   * also fails if the receipt has no seal, like the receipts of early versions.
    */
   seal: Schema.optional(Schema.String),
   /** Parts of the work that failed; absent if no part failed. */

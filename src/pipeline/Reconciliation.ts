@@ -50,9 +50,9 @@ export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
  * Returns the decisions in a model's answer. Accepts all that `parseDecision` accepts, and also a single decision without a list around it.
- * Returns an empty array for an explicit empty list. Also returns an empty array if all decisions have invented ids, that is, ids that were
- * not in the prompt. Fails with `model`, which is retryable, for any other text without decisions, and for every text of more than
- * `Completion.maxAnswerLength` UTF-16 units. `existing` is the number of related memories in the prompt.
+ * Returns an empty array for an explicit empty list. Also returns one if all decisions are UPDATEs or DELETEs with invented ids, that is,
+ * ids that were not in the prompt. Fails with `model`, which is retryable, for any other text without decisions, and for every text of
+ * more than `Completion.maxAnswerLength` UTF-16 units. `existing` is the number of related memories in the prompt.
  */
 export const readDecision = (
   answer: string,

@@ -15,7 +15,7 @@ export interface Options {
   readonly stem?: boolean | undefined
   /** Stopwords to drop from indexed texts. Default `short`. */
   readonly stopwords?: Tokenizer.Options["stopwords"]
-  /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
+  /** Whether compounds (`v1.2`) and single characters are terms. Default true. In a query with other terms, `R` is a term, `r` is not. */
   readonly compounds?: boolean | undefined
   /** Stopwords to drop from queries. Default `wide`. If no term is left, as for "who am I", `stopwords` are dropped instead. */
   readonly query?: Tokenizer.Options["stopwords"]

@@ -3,8 +3,8 @@
  * matches by words and by vectors. For each match, it returns a `Fact`: the fields from which the match is scored. Ranking reads the bodies
  * of records last, and only those of the best matches.
  *
- * A record is visible if the viewer may see it and it has not expired (`Viewer.AccessFilter`). Statistics, such as document frequencies,
- * are computed over all visible records, even those that the filter excludes. A limit counts only records that pass the filter.
+ * A record is visible if the viewer may see it and it has not expired. `System` also sees expired records. Statistics, such as document
+ * frequencies, cover all visible records, even those that the filter excludes. A limit counts only records that pass the filter.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -43,7 +43,7 @@ export interface Fact {
   readonly scope: MemoryScope
   readonly session: string | undefined
   readonly sequence: number | undefined
-  /** Length of the text in terms. */
+  /** Number of the record's terms, repetitions included. Compounds and single ASCII characters do not count (`Tokenizer.isCounted`). */
   readonly length: number
   /** The value of `data.emotion`, not decoded. */
   readonly emotion: unknown

@@ -1,7 +1,7 @@
 /**
  * Makes the engine of a store, the part that keeps and reads rows. An engine is made from `Primitives`: functions that read, scan and
  * commit rows. The engine answers queries from one index per tenant, in RAM. A backend may provide this index. Otherwise the engine builds
- * the index by a scan, and updates the index at each commit. If other processes also write, the engine builds a new index for each call.
+ * the index by a scan. The engine then updates it at each commit, or builds a new index for each call if other processes also write.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -50,7 +50,7 @@ export interface RowWrite {
 }
 /** The operations of a backend, required and optional. A record's id is unique within its tenant. */
 export interface Primitives {
-  /** Features of the store. Default: it accepts writes, and has no other feature. */
+  /** Features of the store. By default, it accepts writes, and is neither durable nor shared. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
@@ -82,9 +82,9 @@ export interface Primitives {
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
   /**
-   * Runs a batch (`self`) while no other process writes. Used instead of `exclusive`. Batches run one after another, also those of
-   * different tenants. Exception: while a batch waits in `commit` for the disk, batches that need none of its records and keys may run. One
-   * disk flush then serves several batches (group commit). Code after a `commit` runs in the order of the commits.
+   * Runs a batch (`self`) while no other process writes. Replaces `exclusive`, except to erase vectors. Batches run one after another, also
+   * those of different tenants. Exception: while a batch waits in `commit` for the disk, batches that need none of its records and keys may
+   * run. One disk flush then serves several batches (group commit). Code after a `commit` runs in the order of the commits.
    */
   readonly inTurn?:
     | (<A>(
@@ -323,7 +323,7 @@ const rowWritesOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<
   })
 }
 
-/** Erases the vectors of texts that no record has. The caller must hold the tenant's lock. */
+/** Erases the vectors of texts that no record has. The caller must hold the tenant's lock, or run within `inTurn`. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { vectorBackend }, tenantsWithOrphans: unswept } = source

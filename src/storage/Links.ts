@@ -72,7 +72,7 @@ export interface Index {
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
 
-/** An `Index` that also keeps the records by id. */
+/** Keeps records by id and in an `Index`, and finds the records to which each record is linked. */
 export interface Links {
   /** Sets the record of an id; `undefined` removes it. Cost: proportional to the length of the record's text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void

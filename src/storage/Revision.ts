@@ -75,7 +75,7 @@ export const created = (
 
 /**
  * Returns the reasons to refuse the write of a record. Only a write of origin `instructions` or `file` may add the tag `instructions`.
- * Other writes may keep the tag on a record of origin `file`, if the previous revision `before` has the tag.
+ * Other writes may keep the tag on a record of origin `file`, if `before` has it. `before` is the revision that is changed or restored.
  */
 export const issuesOf = (
   record: MemoryRecord,

@@ -91,7 +91,7 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
 /** The analyzer that stores use by default. */
 const analyzer = Analyzer.make()
 
-/** Returns a key of the content of a record. A search merges records with equal keys into one hit. */
+/** Returns a key of the content of a record. A search by text merges records with equal keys into one hit. */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 

@@ -100,7 +100,7 @@ interface Job {
   readonly tally: Tally
   readonly skipped: Skipped.Tally
   readonly locks: TenantLocks
-  /** Numbers of records, messages and damaged lines read so far. Records and messages of tenants that are not imported count, too. */
+  /** Numbers of records, messages and undecodable lines read so far. Records and messages of tenants that are not imported count, too. */
   readonly seen: { records: number; messages: number; damaged: number }
   /** Keys of the threads whose messages in the store differ from those in the file. Further lines of these threads are skipped. */
   readonly differing: Set<string>

@@ -13,7 +13,7 @@ import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
 
 describe("an instruction file", () => {
-  it.effect("each file named with @ in an instruction file is imported once; other uses of @ are ignored", () =>
+  it.effect("each file named with @ outside of code in an instruction file is imported once; other uses of @ are ignored", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,

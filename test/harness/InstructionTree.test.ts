@@ -22,7 +22,7 @@ describe("InstructionFiles.load", () => {
       })
     })))
 
-  it.effect("the root is the nearest folder that contains .git, or the working directory if there is no such folder", () =>
+  it.effect("the default root is the nearest folder that contains .git, or the working directory if there is no such folder", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         "repo/.git": null,

@@ -1,4 +1,4 @@
-/** Builds a MemoryManager over named stores, with a scripted model that extracts each line of a user's messages as one fact. */
+/** Builds a MemoryManager over named stores, with a scripted model that extracts the first line of each user message as one fact. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"

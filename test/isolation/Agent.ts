@@ -92,7 +92,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
       planned: 2,
       undo: 2,
       asked: 2,
-      all: isForeign ? 0 : 1, // foreign viewers never call it, see `knownDifferences` in World.ts
+      all: isForeign ? 0 : 1, // foreign viewers never call it, since it could forget records that the group sees
       turn: 6
     })
   ) {
@@ -152,7 +152,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
   }
 }
 
-/** Returns the scopes to which a call by this viewer could write. */
+/** Returns the scopes in which a call by this viewer could create records. */
 export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<MemoryScope> => {
   const { agentId, runId, sessionId, userId } = viewer
   const of = (...wanted: ReadonlyArray<Readonly<Record<string, string | undefined>>>) =>
@@ -188,7 +188,7 @@ export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<Memory
   }
 }
 
-/** Answers a prompt like a model. Each line of a user is a fact; the prompt's hash decides whether to add it or to change a memory. */
+/** Answers a prompt like a model: each line `user: …` is a fact, and the prompt's hash picks ADD, UPDATE, DELETE or NOOP for each fact. */
 const model = ({ system, user }: Completion.Prompt): unknown => {
   if (system.includes("\"facts\"")) {
     return { facts: Array.from(user.matchAll(/^user: (.*)$/gm), ([, text]) => text) }
@@ -261,7 +261,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "plan": {
             const receipt = yield* memory[call.ask](messages(call.texts), { scope: call.scope, infer: call.infer })
             if (call.ask === "remember") receipts.set(JSON.stringify(viewer), receipt)
-            // the seal of a receipt (a signature) depends on the secret of the store, so it is left out of the comparison
+            // the seal of a receipt signs the ids in it, which may differ between the stores, so it is left out of the comparison
             const { seal: _, ...said } = receipt as MemoryPipeline.Receipt & { readonly seal?: unknown }
             return said
           }

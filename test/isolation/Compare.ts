@@ -1,6 +1,6 @@
 /**
- * Compares two answers exactly, except for the random digits of ids that a store generated. Such ids are paired: throughout a run, an id of
- * one store must stand for the same id of the other store, and the ids of both must have the same order.
+ * Compares two answers as JSON. If `exact` is false, ids and the hashes in cursors may differ, but the ids are paired: throughout a run,
+ * an id of one store must stand for the same id of the other store, and the ids of both must have the same order.
  */
 export interface Difference {
   /** A path into the answer, such as `hits.0.score`. */

@@ -81,7 +81,7 @@ export type Operation =
   | { readonly op: "list"; readonly filter: FilterPlan }
   /** Reads the page after the nth latest cursor that this store returned, with the viewer and the filter for which it was returned. */
   | { readonly op: "next"; readonly cursor: number }
-  /** Lets any viewer use the nth latest cursor, whichever viewer received it; foreign viewers are included. */
+  /** Lets any viewer use the nth latest cursor, whichever viewer received it, even a foreign one. */
   | { readonly op: "stolen"; readonly cursor: number; readonly filter: FilterPlan }
   | { readonly op: "stream"; readonly filter: FilterPlan }
   | { readonly op: "history"; readonly name: Name; readonly limit?: number | undefined }
@@ -150,7 +150,7 @@ export const claimed = (operation: Operation): ReadonlyArray<Name> =>
     )
     : []
 
-/** Whether an operation writes. After a write, a text may no longer be in any record; its vectors are then left over, or erased already. */
+/** Whether an operation can add, change or remove records. Vectors may be left over after it (see `knownDifferences` in World.ts). */
 export const isWrite = ({ op }: Operation): boolean =>
   op === "apply" || op === "put" || op === "update" || op === "forget" || op === "call"
 

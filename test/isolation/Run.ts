@@ -30,7 +30,7 @@ import * as World from "./World.ts"
 export type Store = Layer.Layer<MemoryStore.MemoryStore, unknown>
 
 export interface Failure extends Difference {
-  /** Index of the step to which the two stores gave different answers. */
+  /** Index of the step after which the difference was found. */
   readonly at: number
 }
 export interface Counts {
@@ -184,7 +184,7 @@ const isTheGroups = (
     return held.some((record) => Option.isSome(record) && World.isSeenBy(group, tenant, record.value.scope))
   })
 
-/** Whether the crowded store refused an id that a foreign record of the same tenant holds. */
+/** Whether the crowded store refused an id because a record that the viewer does not see has it, and the error says nothing more. */
 const isClaimed = (
   { crowded, foreign }: Pair,
   viewer: Viewer.Any,

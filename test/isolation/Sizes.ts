@@ -1,6 +1,6 @@
 /**
- * Numbers of operations that the isolation test compares: some seconds of work by default, 100,000 operations under `npm run soak`,
- * 1,000,000 under `npm run soak -- --long`.
+ * Numbers of operations that the isolation test compares: some seconds of work by default. Under `npm run soak`, 100,000 operations of
+ * viewers on the store in memory, or 1,000,000 with `--long`; fewer operations of agents, and fewer on other stores.
  */
 import { isLong, times } from "../vault/Program.ts"
 

@@ -203,7 +203,7 @@ const foreign = (
       operation: { op: "call", call: Agent.make(dice, { ...author, isForeign: true }) }
     }
   }
-  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // mostly those that leave traces
+  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // most operations leave traces
   return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
 }
 

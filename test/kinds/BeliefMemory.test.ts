@@ -234,7 +234,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`retain` and `weaken` accept every string of the Big List of Naughty Strings",
+    "`retain` and `weaken` accept every string of the Big List of Naughty Strings that is not blank",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {

@@ -62,7 +62,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "an agent has one identity for all its runs and users, and never gets the identity of another agent",
+    "an agent has one identity for all its viewers that see the scope `{ agentId }`, and never gets the identity of another agent",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)

@@ -308,7 +308,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a [[name]] in a body is a relationship to the entity of that name, until the body is edited",
+      "a [[name]] in a body is a relationship to the entity of that name, until an edit removes the [[name]]",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })

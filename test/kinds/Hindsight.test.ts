@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`hindsights` and `counterfactuals` return only reflections that BeliefMemory wrote",
+    "`hindsights` and `counterfactuals` return only reflections that have the marks of BeliefMemory and all required fields",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }

@@ -99,7 +99,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is hidden once `expiresAt` is reached, and `set` ignores an expired entry",
+      "an entry is hidden once `expiresAt` is reached, and `set` does not write an entry that has already expired",
       (memory) =>
         Effect.gen(function*() {
           yield* TestClock.setTime(1_000)

@@ -99,7 +99,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "`invalidateFact` keeps the end of validity that another writer sets meanwhile",
+    "`invalidateFact` keeps a past end of validity that another writer sets meanwhile",
     (_, db) =>
       Effect.gen(function*() {
         const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])

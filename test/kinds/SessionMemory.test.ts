@@ -29,7 +29,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "`start` loads the learnings of earlier sessions, most confident first, then newest first",
+      "`start` loads learnings of confidence 0.5 or more from earlier sessions: most confident first, then newest first",
       (sessions) =>
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -240,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an invalid learning or session id is refused, and nothing is written",
+      "invalid learnings and invalid session ids are refused, and nothing is written",
       (sessions, store) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")

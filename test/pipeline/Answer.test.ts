@@ -160,7 +160,7 @@ describe("readDecision", () => {
 
 type Script = Parameters<typeof Completion.layerScripted>[0]
 
-/** Builds a pipeline over a store, with seeded randomness. */
+/** Returns a function that provides a pipeline over a store, with seeded randomness, to an effect. */
 const within = (script: Script, store: Layer.Layer<MemoryStore.MemoryStore, unknown> = MemoryStore.layerInMemory) => {
   const layer = MemoryPipeline.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(Layer.orDie(store), Completion.layerScripted(script), Embedder.layerNone)),

@@ -127,7 +127,7 @@ describe("maxFacts", () => {
       { event: "ADD", text: "Ada sold book 99" }
     ]))))
 
-  it.effect("`maxFacts` also limits the facts that replace deleted memories, but leaves out other facts first", () =>
+  it.effect("`maxFacts` also limits the facts that replace deleted memories, but leaves out ADD decisions of the model first", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore

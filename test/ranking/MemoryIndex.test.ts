@@ -290,7 +290,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("encoded bytes contain no word and no scope of a removed record, even after a restore", () => {
+  it("encoded bytes contain no word and no scope of a removed record, even if the index was restored before the removal", () => {
     const first = indexOf(record("tea"), record("secretly", { scope: { userId: "secretive" } }))
     const restored = MemoryIndex.make()
     const all = [record("tea"), record("secretly", { scope: { userId: "secretive" } })]
@@ -441,7 +441,7 @@ describe("MemoryIndex", () => {
     }
   })
 
-  it("a query of a million characters finds the record with its rare word", () => {
+  it("a record is found by one word of a query of more than a million characters", () => {
     const index = named("tea", "coffee")
     const words = Array.from({ length: 100_000 }, (_, n) => `w${n}`).join(" ")
     assert.deepStrictEqual(found(index, { text: `${words} tea ${"x".repeat(1_000_000)}` }), ["tea"])

@@ -70,7 +70,7 @@ describe("passagesOf", () => {
 })
 
 describe("search of a long record", () => {
-  it("a long record is ranked by its best passage, and so above short records with fewer words of the query", () => {
+  it("the best passage of a long record ranks it above short records with fewer words of the query", () => {
     const notes = Array.from({ length: 300 }, (_, n) => `The kiosk number ${n} sells papers.`)
     const search = indexed([...notes, chapter])
     const query = { text: "Where is rhubarb cordial sold, at which kiosk gate?", limit: 3 }

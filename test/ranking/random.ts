@@ -1,4 +1,4 @@
-/** Random records, queries and vectors that together use every field and every clause that a search takes into account. */
+/** Random records, queries and vectors that together use most of the fields and clauses that a search takes into account. */
 import type { MemoryFilter, MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { MemoryScope } from "../../src/domain/MemoryScope.ts"
@@ -124,7 +124,7 @@ export const queryOf = (random: Random): MemoryQuery => {
   }
 }
 
-/** Makes a vector near one of four centres. Components are multiples of 0.25, so that equal vectors are common. */
+/** Makes a vector near one of four centres. Components are multiples of 0.25, so that equal cosines are common. */
 export const vectorOf = ({ below, next }: Random): Array<number> => {
   const centre = below(4)
   return Array.from({ length: dimensions }, (_, i) => (i % 4 === centre ? 1 : 0) + Math.round((next() - 0.5) * 4) / 4)

@@ -1,4 +1,4 @@
-/** Random records and queries of a small vocabulary, and the expected answers: computed from `bm25` and the domain without an index. */
+/** Random records and queries of a small vocabulary, and the expected answers, computed by the formulas of src/ranking without an index. */
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import { createRequire } from "node:module"
@@ -224,7 +224,7 @@ export const ranked = (
 }
 
 /**
- * The expected hits as `[id, score]`, and the counts of matches cut off by limit and budget. With `isPlain` records are ranked by words
+ * The expected hits as `[id, score]`, and the counts of matches cut off by limit and budget. With `isPlain`, words are scored by BM25
  * alone.
  */
 export const found = (

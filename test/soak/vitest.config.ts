@@ -1,9 +1,9 @@
-/** The Vitest configuration of `npm run soak`: the long tests at full numbers, ten times as many with `--long` (see `run.mjs`). */
+/** The Vitest configuration of `npm run soak`: the long tests at full numbers. `--long` makes some of them larger (see `run.mjs`). */
 import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 import { aliases } from "../aliases.ts"
 
-/** Test files, longest first, so that both workers end at about the same time. */
+/** Test files, longest first, so that all workers end at about the same time. */
 const longest = [
   "vault/Kill",
   "sqlite/Kill",

@@ -55,7 +55,7 @@ const typed = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>)
     return undefined
   })
 
-/** Opens and uses a damaged file; returns the failure of opening it. */
+/** Opens and uses a damaged file. Returns the reason of the failure if the file cannot be opened. */
 const survives = (filename: string) =>
   Effect.scoped(Effect.gen(function*() {
     const result = yield* Effect.either(

@@ -151,7 +151,7 @@ describe("reads of another process's writes on one SQLite file", () => {
           yield* here.forget(bob, [id], { purge: n % 4 === 0 })
           yield* seen(word, id, hub!.record.id, undefined)
         }
-        // the other process finds this one's writes, too
+        // this process finds the writes of the other process, too
         yield* tell("count", `${word}y`, n, n + 1)
         const { hits } = yield* here.search(bob, { text: `${word}y`, limit: 1 })
         assert.deepStrictEqual(hits.map(({ record }) => record.body), [`${word}y ${n}`])

@@ -46,8 +46,8 @@ export interface ChatOptions {
  * A chat belongs to the viewer for whom it was made, so make a chat for each viewer. A call by a viewer with other threads fails with the
  * reason `not_owned`. Otherwise, what tools read for that viewer would be stored in another viewer's thread.
  *
- * If the thread cannot be read or written, the call fails with an `AiError` of module `ThreadChat`. The `cause` of this error is the
- * `MemoryError`.
+ * If the calling viewer has other threads, or if the thread cannot be read or written, the call fails with an `AiError` of module
+ * `ThreadChat`. The `cause` of this error is the `MemoryError`.
  */
 export const chat = (
   thread: string,

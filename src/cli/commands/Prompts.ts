@@ -16,7 +16,7 @@ import * as StoreAddress from "../StoreAddress.ts"
 export const Index = Schema.Struct({
   text: Schema.String,
   ids: Schema.Array(MemoryId),
-  /** Number of records for which the index has no room. */
+  /** Number of records for which the index has no room. The true number may be higher if the viewer sees more than 1,000 records. */
   leftOut: Schema.Number
 })
 

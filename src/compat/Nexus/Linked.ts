@@ -50,7 +50,7 @@ export interface IGraphMemory {
     id: string,
     options?: Omit<GraphMemory.Traversal, "maxDepth">
   ): Promise<ReadonlyArray<GraphMemory.Relationship>>
-  /** Returns the direct neighbours of the entity `id`, in either direction. With `type`, only relationships of this type are followed. */
+  /** Returns at most 100 direct neighbours of entity `id`, in either direction. With `type`, follows only relationships of this type. */
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
@@ -215,9 +215,9 @@ export interface ISessionMemory {
   recordError(error: SessionError): Promise<SessionMemory.Learning>
   /** Ends the session with a summary. Returns the summary and the duration of the session. */
   endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
-  /** Finds learnings that contain any of the words, best first. The learnings of the running session are included. */
+  /** Finds learnings, tasks, errors and summaries with any of the words, best first. Those of the running session are included. */
   searchLearnings(text: string): Promise<ReadonlyArray<string>>
-  /** Returns the solutions of recorded errors, newest first. */
+  /** Returns the solutions of the last 10 recorded errors, newest first. */
   getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>
 }
 

@@ -23,7 +23,7 @@ export interface CoreMemoryData extends CoreMemory.Identity {
   readonly systemPrompt?: string | undefined
 }
 
-/** The memory of an agent's identity. Each viewer has at most one identity. */
+/** The memory of an agent's identity. Viewers that see the scope `{ agentId }` share one identity. Any other viewer has its own. */
 export interface ICoreMemory {
   getIdentity(): Promise<CoreMemoryData | null>
   /** Replaces the whole identity. If `systemPrompt` is absent, the stored system prompt is kept. */
@@ -68,7 +68,7 @@ export interface IEpisodicMemory {
   queryEpisodes(query: EpisodeQuery): Promise<ReadonlyArray<Episode>>
   /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
   getSimilarEpisodes(taskDescription: string, limit?: number): Promise<ReadonlyArray<Episode>>
-  /** Returns the episodes with the outcome `failure`, latest first. `limit`: default 10. */
+  /** Returns the episodes of failed tasks, latest first. `limit`: default 10. */
   getRecentFailures(limit?: number): Promise<ReadonlyArray<Episode>>
 }
 

@@ -41,9 +41,9 @@ export interface ExtractionRunner {
   readonly scheduler: OutboxScheduler.OutboxScheduler
   /** Timeout of one call of the pipeline, with all its model calls. A store that extracts memories by itself gets the same time. */
   readonly timeout: Duration.DurationInput
-  /** Number of failed extraction runs since the last success, without permanent failures and those of batches that were set aside. */
+  /** Number of failed extraction runs since the last success. Permanent failures do not count. */
   failuresInARow: number
-  /** The part of `failuresInARow` that each conversation has caused. */
+  /** The part of `failuresInARow` that each conversation has caused. Subtracted when a batch is set aside after ten such failures. */
   failures: WeakMap<OutboxWorker, number>
   /** Number of successful extraction runs in all conversations. */
   successes: number
@@ -70,7 +70,7 @@ export const attempt = (
       : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
   })
 
-/** Extracts until no message of the conversation waits. Fails if an extraction run fails and its messages still wait. */
+/** Extracts until no message of the conversation waits. Fails if a run fails and its messages still wait, unless it fails permanently. */
 export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
   worker.drainLock.withPermits(1)(Effect.suspend(() => {
     worker.isExtracting = true
@@ -371,7 +371,7 @@ const isStillAllowed = (
 
 /**
  * Limits the time of a call of the pipeline or the store. A call that ignores interruption goes on after the timeout, and may still try to
- * write. The write fails if another run has erased the message rows by then.
+ * write. The pipeline's write of memories fails if another run has erased the message rows by then.
  */
 const withTimeout = <A>(
   { timeout }: ExtractionRunner,

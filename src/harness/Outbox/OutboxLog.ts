@@ -3,8 +3,8 @@
  * batch and erases the batch. A conversation has one session row, which contains the sequence number of the next message.
  *
  * Law: every write of a conversation also updates the session row. The write fails with `conflict` if the session row has changed since it
- * was read (optimistic locking). The state is then read again, and the write is adapted. So no batch is finished twice, and no sequence
- * number is assigned twice as long as the session row exists.
+ * was read (optimistic locking). The state is then read again, and the write is adapted. So no batch is finished twice. While the
+ * session row exists, no sequence number is assigned twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -359,7 +359,7 @@ const batchesWithout = (state: OutboxState.OutboxState, batches: Batches): Batch
   return state.batches.filter(({ from }) => !finished.has(from))
 }
 
-/** Checks that all of these batches still wait unchanged, and that `plan` is still stored. Otherwise, fails with `superseded`. */
+/** Checks that all of these batches still wait unchanged, and that the stored plan is still `plan`. Otherwise, fails with `superseded`. */
 const requireUnchanged = (
   state: OutboxState.OutboxState,
   batches: Batches,

@@ -112,7 +112,7 @@ export type Data = typeof Data.Type
 
 /**
  * Returns a text that identifies a conversation. If the viewer's reach is `everyone`, the text contains the reach `within` instead. Earlier
- * versions wrote the same text, so their rows are still found.
+ * versions derived the ids of rows from the same text, so their rows are still found.
  */
 export const keyOf = ({ session, viewer }: ConversationKey): string =>
   canonicalJson([

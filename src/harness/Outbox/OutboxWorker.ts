@@ -48,7 +48,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether batches are extracted one by one, to find out which of several batches made their common run fail. */
   extractsSingly: boolean
-  /** Number of failed extraction runs since the last success. Permanent failures do not count. */
+  /** Number of failed runs since the last success, or since a batch was set aside after ten failures. Permanent failures do not count. */
   failuresInARow: number
   /** Number of requests since the tenth failure in a row. Only every third is tried. A request with a waiting caller is not counted. */
   requests: number
@@ -196,7 +196,7 @@ interface Loop {
   isWorking: boolean
   /** Completed when the next request arrives. */
   requested: Deferred.Deferred<void> | undefined
-  /** Completed with the result of the next attempt. */
+  /** Completed with the result of an attempt. A failure is skipped if a request arrived during the attempt. */
   next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
   /** Failure of the last attempt; `undefined` once the waiting callers have received the failure. */
   failure: MemoryError.MemoryError | undefined
@@ -326,8 +326,8 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
   })
 
 /**
- * Waits until capacity is freed. If a batch waits, requests extraction, and also returns when the extraction has ended. Fails with
- * `rate_limited` if the extraction fails, or after `left` milliseconds.
+ * Waits until capacity is freed. If the result of `workerToExtract` has waiting batches, requests extraction from them, and also returns
+ * when the extraction has ended. Fails with `rate_limited` if the extraction fails, or after `left` milliseconds.
  */
 const waitForRoom = (
   capacity: Capacity,

@@ -231,7 +231,7 @@ const handlers = (entity: ConversationEntity, dependencies: EntityDependencies) 
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(dependencies, tenant, id)
       })
     )
-    /** Calls `use` with the worker of each conversation. */
+    /** Calls `use` with the worker of each conversation in `keys`. */
     const using = (
       keys: ReadonlyArray<OutboxState.ConversationKey>,
       use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>

@@ -87,7 +87,7 @@ const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "use
 /** Number of messages that `window` reads per step. Each step goes further back in the thread. */
 const atATime = 50
 
-/** Reads the newest messages that fit into a budget of tokens. */
+/** Reads the newest messages that fit into a budget of tokens. May exceed the budget to begin with a message of the user or the system. */
 export const window = (
   rows: ThreadRows.Rows,
   name: string,

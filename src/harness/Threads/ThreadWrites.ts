@@ -1,7 +1,7 @@
 /**
  * Creates, changes and erases threads. `purge` only erases rows. Every other write is one batch of mutations, which also writes the row of
  * the thread. The batch fails with `conflict` if another process has changed this row meanwhile (optimistic locking). The row is then read
- * again, and the write is repeated.
+ * again, and the write is repeated. `remove` erases a long thread in several such writes.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -114,7 +114,7 @@ const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
  * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
- * an unescaped quote follows on the line. Otherwise, the escaped quote ends the password.
+ * the opening quote is unescaped and an unescaped quote follows on the line. Otherwise, the escaped quote ends the password.
  */
 const passphrases = [
   ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
@@ -129,7 +129,7 @@ const passphrases = [
 )
 /**
  * Patterns of the values that follow a name such as password, secret or token. A value contains no spaces. A value must contain a digit,
- * unless it is a password after a colon or an equals sign.
+ * unless it is a password after a colon or an equals sign. The value of a name such as `userPassword` always needs a digit.
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"

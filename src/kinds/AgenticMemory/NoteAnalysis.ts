@@ -5,7 +5,7 @@
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier
  * tags        those of the 12 `subjects` for which the text contains a word; if there are more than 5, the first 5
- * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
+ * entities    the first 10 of [[names]], files, identifiers, Capitalised Phrases; none with an @ or a long number
  * context     the first sentence; if it is longer than 200 characters, the first 200 characters of the text, cut at a word
  * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), 6 decimals; if neither note has keywords, Jaccard(entities) alone,
  *             and if neither has entities, Jaccard(keywords) alone

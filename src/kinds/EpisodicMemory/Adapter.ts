@@ -86,8 +86,8 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       })
 
   /**
-   * Decodes the objects that the adapter returned. An adapter may return objects of any viewer, so objects that the viewer does not see are
-   * left out.
+   * Decodes the objects that the adapter returned. An adapter may return objects with any `sourceEntity`, so objects with a
+   * `sourceEntity` that the viewer does not see are left out.
    */
   const seen = <A>(
     op: string,
@@ -281,7 +281,7 @@ const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A
 const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
   MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
 
-/** Returns the record id of an episode that the adapter keeps. An id with the form of a record id, such as a new one, stays the same. */
+/** Returns the record id of an adapter's episode. An id with the form of a record id, such as an id from `written`, stays the same. */
 const recordId = (viewer: Viewer.Any, id: string): MemoryId.MemoryId => isRecordId(id) ? id : foreign(viewer, id)
 
 const isRecordId = Schema.is(MemoryId.MemoryId)

@@ -191,7 +191,7 @@ export const filterOf = (
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Sets the type and the summary if they are missing. The summary is then the context or, if context and body are blank, the type. */
+/** Sets a missing type. Sets a missing summary to the context or, if context and body are blank, to the type. A body alone sets none. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

@@ -2,7 +2,7 @@
  * Gathers and ranks the candidates of a query, that is, the records that may answer the query. Candidates are ranked by their `Signals`.
  *
  * ```text
- * candidates   the 40 best matches by words · two messages before and two after each of the first 10 of these · messages of
+ * candidates   the 40 best matches by words · the neighbours (see `SessionIndex`) of each of the first 10 of these · messages of
  *              speakers that the query names, in the 5 best sessions (by the share of the query's terms that a session has, plus
  *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
  * ```
@@ -69,7 +69,7 @@ export class CandidateRanker {
   /** Score of the best passage of each record that `#addLong` ranked for the current query, by doc id. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf` returns the record of a doc id, unless the record was removed. `textOf` returns it with its texts, or `undefined`. */
+  /** `recordOf` returns the record of a doc id, if not removed. `textOf` returns it with its texts; `undefined` if these are not in RAM. */
   constructor(
     recordOf: (doc: number) => Outline,
     textOf: (doc: number) => MemoryRecord | undefined,
@@ -105,7 +105,7 @@ export class CandidateRanker {
   /**
    * Ranks the candidates of the query that the index matched last. The result is valid until the next call. `docSet`: the matches.
    * `chosen`: the 40 best matches that pass the filter. `passes`: tests a doc id by the whole filter. `rest`: tests the conditions not
-   * tested yet; `undefined` if there are none. `depth`: number of wanted hits. `isAll`: whether to add all other matches, untested.
+   * tested yet; `undefined` if none. `depth`: number of wanted hits. `isAll`: whether to add all other matches, not tested by `rest`.
    */
   rank(
     index: InvertedIndex,
@@ -327,7 +327,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns names of speakers of visible records. The first word of a name must be one of `words`, but one letter may differ. */
+  /** Returns names of speakers of visible records. The first word of a name must be one of `words`. From 4 letters on, one may differ. */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()

@@ -224,11 +224,11 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that contain any of the terms, scope by scope. `masks` receives the terms that each document contains. `matches`
-   * lists the documents that score at least `minListed`. If few documents match, all are listed. Removed and expired documents are listed,
-   * too, unless the view is `whole`. After each scope, calls `observer.afterScope` with the index in `matches` of the scope's first match.
-   * `afterScope` may remove matches (by `drop`, or by lowering `matched`). It returns the next `minListed`, which must not be lower than
-   * the last. `observer.groupFilter` is called only if many documents match and the view is `whole`. Call `clear` before the next match.
+   * Scores the documents that contain any of the terms, scope by scope. `masks` receives which of the first 31 terms each document has.
+   * `matches` lists the documents that score at least `minListed`. If few documents match, all are listed. Removed and expired documents
+   * are listed, too, unless the view is `whole`. After each scope, calls `observer.afterScope` with the index in `matches` of the scope's
+   * first match. `afterScope` may remove matches (by `drop`, or by lowering `matched`). It returns the next `minListed`, never a lower one.
+   * `observer.groupFilter` is called only if many documents match and the view is `whole`. Call `clear` before the next match.
    */
   match(view: View, terms: ReadonlyArray<string>, masks?: TermMasks, observer?: MatchObserver): void {
     this.#masks = masks

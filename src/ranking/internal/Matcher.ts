@@ -24,7 +24,7 @@ export interface Options<R extends Outline> {
   /** Tokenizer for the passages of long records. */
   readonly tokenizer: Tokenizer
   readonly factOf: (record: R, length: number) => Fact
-  /** Whether a record passes a filter. May ignore `asOf` and `at`, the time at which the record must be valid: columns test this time. */
+  /** Whether a record passes a filter. Need not test whether the record is valid at `asOf` or `at`: columns test the validity. */
   readonly passes: (compiled: CompiledFilter, record: R) => boolean
   /** Whether the records contain all of their metadata. `MetadataGroups` then groups the records by metadata. Default false. */
   readonly hasMetadata?: boolean | undefined

@@ -173,7 +173,7 @@ export class ColumnFilter {
   }
 
   /**
-   * Returns which groups pass the filter. Returns `undefined` if the filter is not a single test of groups, if there are fewer than 16 doc
+   * Returns which groups `passes` accepts. Returns `undefined` if `passes` is not a single test of groups, if there are fewer than 16 doc
    * ids per group, or if a doc id may have no group. `docs` is the number of all doc ids.
    */
   byGroup(docs: number): GroupFilter | undefined {
@@ -318,8 +318,8 @@ export class Columns {
         evaluate: (number) => MemoryScope.matchesScope(index.scope(number), scope)
       })
     }
-    // a metadata test becomes a column test if it is the only test and every record has a group. Matches can then be counted while they
-    // are scored
+    // the metadata test goes into `tests` if it is the only test and every record has a group. Matches can then be counted while they are
+    // scored. Otherwise, the metadata test goes into `rest`
     const isOnly = byMetadata?.hasUngrouped === false && tests.length === 0 && isTimeless
     if (isOnly) tests.push(byMetadata)
     const rest = byMetadata === undefined ? passes : (doc: number) => passesTest(byMetadata, doc)

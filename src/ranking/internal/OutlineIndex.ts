@@ -338,7 +338,7 @@ const decode = (encoded: string): IndexedWords => {
   // the cast is safe, since `encode` wrote values of these types
   const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, EncodedOutline]
   const { form, hash, id, kind, scope, source } = packed
-  // checks the fields on which ranking relies, since a damaged row may lack them
+  // checks some of the fields on which ranking relies, since a damaged row may lack them
   if (
     typeof id !== "string" || typeof kind !== "string" || typeof hash !== "string" || forms[form] === undefined ||
     typeof scope !== "object" && scope !== Global || scope === null || typeof source !== "object" ||

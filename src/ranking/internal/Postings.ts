@@ -283,7 +283,7 @@ export class Postings {
     return firsts[2 * term]!
   }
 
-  /** Decodes `count` postings from `numbers` into the arena. Doc ids are encoded as differences. Returns the index after these postings. */
+  /** Decodes `count` postings from `numbers` into the arena. Document numbers are stored as differences. Returns the next index to read. */
   #unpackPostings(numbers: Int32Array, from: number, address: number, count: number): number {
     const [arena, lengths, order] = [this.#arena.at(address), this.#lengths.data, this.#order]
     const at = this.#arena.from(address)

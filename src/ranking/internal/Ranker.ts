@@ -60,9 +60,9 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // every key of 
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** The properties of a candidate from which its features are computed. A source of records knows these properties without the bodies. */
+/** The properties of a candidate from which its features are computed. A source of records needs the bodies only of long records. */
 export interface Signals {
-  /** BM25 of the record; 0 if the record shares no term with the query. */
+  /** BM25 of the record, or the score of its best passage if this is higher; 0 if the record shares no term with the query. */
   words: number
   /** Whether the record is a message of a session. If not, the features in `inConversation` and `ofForm` are ignored. */
   isTurn: boolean
@@ -105,7 +105,7 @@ export interface QuestionRanker extends Ranker {
    */
   readonly named: (speakers: ReadonlyArray<string>) => ReadonlyArray<string>
   /**
-   * Ids of the viewer; `undefined` if the query is not in the first person. A record without a speaker counts as the viewer's own if its
+   * Ids of the viewer; `undefined` if the query is not in the first person. A message without a speaker counts as the viewer's own if its
    * scope has one of these ids.
    */
   readonly own: { readonly userId?: string | undefined; readonly actorId?: string | undefined } | undefined

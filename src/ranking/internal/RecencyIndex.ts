@@ -5,7 +5,7 @@ import type { Position } from "../Retrieval.ts"
 import { float64 } from "./DocIds.ts"
 import type { Steps } from "./IndexCodec.ts"
 
-/** Greatest length of a new run: a sorted array of doc ids from `#late`. A step of a merge writes at most this many doc ids. */
+/** Greatest length of a new run: a sorted array of doc ids from `#late`. A step of a merge adds at most this many doc ids to its result. */
 const longest = 1_024
 
 /** The sorted doc ids of one index. */

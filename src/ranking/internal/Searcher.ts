@@ -4,7 +4,7 @@
  *
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
- * vector    near: visible records → filter → cosine above 0 → cut
+ * vector    near: visible records → filter → cosine above 0 → cut → weights → minScore
  * hybrid    the best by words and the best by vector, each with both scores → fused by score → weights → minScore
  * then      order, ties by `newestFirst` → bodies read → near-duplicates removed → limit → budget
  * ```
@@ -254,7 +254,7 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
 export interface Round {
   /** The matches of the round, best first. */
   readonly found: ReadonlyArray<Found>
-  /** Number of matches, including those beyond the depth. A lower bound if `exact` is false. */
+  /** Number of matches. A lower bound if `exact` is false. A search with a vector may not count matches beyond the depth. */
   readonly count: number
   /** Whether to do a deeper round, which may change the hits. `last` is the last of `limit` hits; `undefined` if there are fewer hits. */
   readonly isCut: (last: Found | undefined) => boolean

@@ -65,7 +65,7 @@ export class MatchCollector {
 
   /**
    * The `limit` best matches are always among the `topDocs` of `docSet()`. The index need not list matches with low scores. A score is low
-   * if its distance to the `limit`-th best exceeds `slack` times the best score. `masks` receives the terms of each match.
+   * if its distance to the `limit`-th best exceeds `slack` times the best score. The terms of each match are added to its group in `masks`.
    */
   constructor(
     index: InvertedIndex,

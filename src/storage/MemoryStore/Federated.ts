@@ -6,7 +6,7 @@
  * ```text
  * id        belongs to the first store that has a record with this id; mirrors come last. Records with the same id in later stores
  *           are copies; `alsoIn` of a hit names the other stores that found a copy or a near-duplicate of its record
- * put       writes to the store that `route` names, else to the primary; looks for duplicates only in that store
+ * put       writes a new record to the store that `route` names, else to the primary; looks for duplicates only in that store
  * batch     over several stores: see `WriteRouter`
  * mirror    see `Replication`
  * search    merges the best hits of each store by their own scores: see `Queries`. A store that fails is listed in
@@ -50,7 +50,7 @@ export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 export interface Options<Name extends string> {
   /** Name of the primary store. Default: the first writable store. */
   readonly primary?: Name | undefined
-  /** Returns the name of the store to which a draft is written. Default, also for the result `undefined`: the primary. */
+  /** Returns the name of the store that gets the new record of a draft. Default, also for the result `undefined`: the primary. */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
@@ -88,8 +88,8 @@ export type ContextOf<S extends Entries> = {
 }[keyof S]
 
 /**
- * Builds the federation. Fails with `invalid_draft` if there are no entries, or if an entry or option is invalid. The error lists all
- * violations. Without a writable store, the federation is read-only.
+ * Builds the federation. Fails with `invalid_draft` if there are no entries, or if an entry or option is invalid. The error lists the
+ * violations found. Without a writable store, the federation is read-only.
  */
 export const layer = <const S extends Entries>(
   entries: S,

@@ -13,7 +13,7 @@ import type * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { MemoryStore } from "../MemoryStore.ts"
 
-/** A problem with a file: it is not a record, is damaged, or has an unreadable part. `error` gives the reason in at most 300 characters. */
+/** A problem of the vault, such as a file that is damaged or not a record. `error` gives the reason in at most 300 characters. */
 export interface Issue {
   /** Path of the file, relative to the vault's folder. */
   readonly path: string
@@ -24,7 +24,7 @@ export interface Issue {
 export interface VaultService {
   /** Scans the folder now. Afterwards the store has read every edit that was made before the call. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
-  /** The current problems: files that are not records or are damaged, and files of which a part could not be read. */
+  /** The current problems: files that are damaged, partly unreadable or not records, and a cloned vault until it is adopted or reopened. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /** Scans the folder, reads the undamaged files of records again, and returns the problems found (see `Finding.kind`). */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>

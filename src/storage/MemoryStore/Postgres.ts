@@ -58,8 +58,8 @@ export interface ReplicaOptions {
   readonly url: Redacted.Redacted
   /**
    * Largest age of an answer, at least 1 ms. A write of another process becomes visible after this time at the latest, a write of this
-   * process at once. Reads go to the primary while the standby is further behind than this, or does not answer. Writes, `changes`, use
-   * counts, tenants, compaction, and the list of models always use the primary.
+   * process at once. Reads go to the primary while the standby is further behind than this, or does not answer. Writes, `changes`,
+   * the use counts, tenants, compaction, and the list of models always use the primary.
    */
   readonly staleness: Duration.DurationInput
 }

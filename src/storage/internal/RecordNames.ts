@@ -50,7 +50,7 @@ export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   ].filter((name) => name !== "")
 }
 
-/** Largest number of path segments in a name that is a suffix of a path. */
+/** Largest number of path segments in a name that is a suffix of a path. The whole path is a name, however long it is. */
 const maxParts = 8
 
 /** Metadata key of the earlier names of a renamed file. Links to these names still find the file. */
@@ -85,7 +85,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
 /** Converts a link to a reference. `folder` is the folder of the file that contains the link. */
 const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
   const names = [
-    // a caret may be a part of a record's summary instead of the start of a heading, so both readings of the link are names
+    // a caret may be a part of a record's summary instead of the start of a block, so both readings of the link are names
     ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []),
     ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
     ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))

@@ -62,7 +62,7 @@ export const laws: ReadonlyArray<Law> = [
         const tea = yield* put(store, draft("tea", { id: id("tea") }))
         const foreign = yield* put(store, draft("coffee", { id: id("coffee"), scope: { userId: "bob" } }), bob)
         for (const bad of poisoned(fields.draft, draft(canary))) {
-          yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // the second draft is invalid, too
+          yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // the second draft is always invalid
           yield* discreet(() => store.apply(ada, [{ _tag: "Put", draft: bad as never, ifRevision: 9 }]))
         }
         for (const patch of poisoned(fields.patch)) {

@@ -14,7 +14,7 @@ import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 /** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`list` orders records by the time of their last change, newest first, and then by id",
+    "`list` orders records by `updatedAt` (without one, by `createdAt`), newest first, and then by id",
     (store) =>
       Effect.gen(function*() {
         const names = ["a", "b", "c", "d"]

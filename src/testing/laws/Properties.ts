@@ -149,7 +149,7 @@ interface Stranger {
 /**
  * Generates a viewer, operations of this viewer, and writes of other viewers. The store generates the ids of the viewer's records, except
  * the id of the name `nobody`. The ids of other viewers' records are generated, or derived from the names `a`, `b` and `c`. The viewer's
- * operations may use these ids, too. `isForeign` selects the writes of which the viewer sees nothing.
+ * operations may use the ids of these names, too. `isForeign` selects the writes of which the viewer sees nothing.
  */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({

@@ -1,4 +1,4 @@
-/** Laws of visibility: a record that a viewer does not see behaves as if it did not exist, except that its id cannot be used. */
+/** Laws of visibility: a record that a viewer does not see behaves as if it did not exist, except that its id is taken in its tenant. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -207,7 +207,7 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // only `System` can write one of these drafts, the second; no error may reveal whether the id exists
+                // the first draft is invalid; only `System` can write the second; their errors must not reveal whether the id exists
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>

@@ -112,9 +112,9 @@ export function* hybridSearch(
     found,
     // matches by vector only, plus matches by words. `matches.count` may be too low, so the higher of the two counts by words is used
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
-    // a deeper round is done in two cases. First: there are too few hits, although every match of this round reaches `minScore`. Second:
-    // there are enough hits, but the last hit has the lowest cosine of this round. A deeper round may then find a newer record with the
-    // same cosine. Other records beyond the depth of both searches are not looked for, even if their final scores would be higher
+    // a deeper round is done in two cases, unless both searches found fewer than `depth` matches. First: there are too few hits, although
+    // every match reaches `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round
+    // may then find a newer record with the same cosine. No other records beyond both depths are looked for, even if they score higher
     isCut: (last) =>
       !isDeep &&
       (last === undefined

@@ -100,7 +100,7 @@ export const whyNot = (
 
 /**
  * Returns a page of the records of all members, newest first. Every store continues from the same cursor. Fails if any member fails, since
- * its records would be missing. Cost: one page of each store, and further pages if many of the records are copies. The trash contains only
+ * its records would be missing. Cost: one or two pages of each store, and more if many of the records are copies. The trash contains only
  * records of writable stores, because the federation cannot restore others. The viewer `System` sees the trash of all stores.
  */
 export const list = (

@@ -45,8 +45,8 @@ export interface Named extends Pick<Entry, "description"> {
   readonly maxResults: number
   readonly writable: boolean
   /**
-   * The store as part of the federation. Reads use only this store. New records are written to this store. A change by id is written to the
-   * member store that has the id, even if that is another store. Every write also updates the mirrors.
+   * The store as part of the federation. Reads use only this store. Writes fail unless `writable` is true. New records are written to this
+   * store. A change by id is written to the member store that has the id, even if that is another store. Every write updates the mirrors.
    */
   readonly store: MemoryStore.Service
 }

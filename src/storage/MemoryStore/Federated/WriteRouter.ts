@@ -244,7 +244,7 @@ interface Part {
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** Applies all parts or none. Exceptions: a crash in between, and a failure of `undo`. Each part is atomic in its store. */
+/** Applies all parts or none, except after a crash or if `undo` cannot roll back a part. Each part is atomic in its store. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,

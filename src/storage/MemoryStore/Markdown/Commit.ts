@@ -70,7 +70,7 @@ export interface Dependencies extends WritePlan.Dependencies {
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
 
-  /** Replaces and removes files as planned. An edited file stays, except in a purge. The edit then becomes the next revision. */
+  /** Replaces and removes files as planned. An edited file stays, and becomes the next revision, unless the plan purges its record. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
       for (const { before, content, entry, removed, parts } of plans) {

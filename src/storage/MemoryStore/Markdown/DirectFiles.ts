@@ -92,7 +92,7 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that one synchronous call reads or writes. */
 export const most = 262_144
-/** Largest number of synchronous calls per event loop iteration, `linkStatNow` aside. 16 KiB or 16 names in a folder are one more call. */
+/** Limit of calls per event loop iteration. `linkStatNow` counts, but may exceed it. 16 KiB or 16 names in a folder are one more call. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall

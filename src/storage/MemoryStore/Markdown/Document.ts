@@ -36,7 +36,7 @@ export interface Parsed {
    */
   readonly record: MemoryRecord
   readonly signed: boolean
-  /** Whether the text has an invalid signature, for example that of another vault. Default: false. */
+  /** Whether the text has an invalid signature, such as that of another vault. False if `ForeignNote` reads the text. Default: false. */
   readonly isSealed?: boolean | undefined
   readonly extra: Extra
   /**
@@ -46,7 +46,7 @@ export interface Parsed {
   readonly issues?: ReadonlyArray<string>
   /** Whether the record has only the beginning of the text. A write to the file would lose the rest. Default: false. */
   readonly isPartial?: boolean
-  /** The text around the body of a note that the library did not write. Absent if the note has a `hash` in the library's format. */
+  /** The text around the body of a note that the library did not write. Absent if the note's path or `hash` has the library's format. */
   readonly frame?: Frontmatter.Frame | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
  * Applies a change of a record to the text of a Markdown note that the library did not write. The rest of the text stays untouched.
  *
- * A changed field is written if the author's frontmatter has a property for the field. Any other changed field is not written, and must be
+ * A changed field other than `updatedAt` is written if the author's frontmatter has a property for the field. Other changed fields must be
  * stored elsewhere. A changed body is written. Law: all other bytes of the text stay the same, such as comments, order, quoting, line ends
  * and the BOM. Exception: comments at a removed property or list item, or inside a replaced value, may be lost. All functions are pure.
  */
@@ -230,7 +230,7 @@ const replacement = (
     : [{ start: colon, end: colon, text: ` ${inline(next)}` }, { start: line, end: end - tail.length, text: "" }]
 }
 
-/** Removes items from a list, and appends new items. Returns `undefined` if the list changed in another way. */
+/** Removes items from a list, and appends new items. Returns `undefined` if no item is kept, or if an item is not a scalar. */
 const itemwise = (
   text: string,
   offset: number,

@@ -8,8 +8,8 @@
  *                own properties do not become metadata, but stay in the file
  * summary        that of the text, else an earlier explicit summary, else one derived from the body if the file is named after an id, else
  *                the file's name
- * tags           those of the property, then those in the body (#tag). If the property has more than 32 tags or an invalid one, the
- *                whole property becomes metadata, too
+ * tags           those of the property, then those in the body (#tag). In a text by drover, only the former. If the property has
+ *                more than 32 tags or an invalid one, the whole property becomes metadata, too
  * created, date  set createdAt if there is no valid property createdAt
  * expiresAt      becomes metadata, so that no property makes the library delete another author's note. Exception: in a text by drover, or
  *                with a `hash` in the library's format, it sets the field
@@ -61,7 +61,7 @@ export interface Read {
   readonly isPartial: boolean
 }
 
-/** Names of the fields of a record, and of the properties that the library adds. These are never written as extra properties. */
+/** Names of properties that are never extra: the fields of a record except `id`, `source` and `body`, and those that the library adds. */
 export const fieldNames: ReadonlySet<string> = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
@@ -95,9 +95,9 @@ export const isDrovers = (recordPath: Layout.RecordPath, matter: Matter): boolea
 
 /**
  * Reads the record of a note from its properties and body. A field without a property keeps its value in `previous`, unless the author
- * removed the property. Exceptions: `updatedAt`, `revision`, and `source` (only trust 3 is kept). The creation time is `mtime` (epoch ms)
- * if not known otherwise. `Left` if a folder's name is the hash of an id, and the text does not state this id. Also `Left` if a text of
- * drover (another memory program) states another tenant or scope than its path.
+ * removed the property. Exceptions: derived values, `scope`, `updatedAt`, `revision`, and `source` (only trust 3 is kept). The creation
+ * time is `mtime` (epoch ms) if not known otherwise. `Left` if a folder's name is the hash of an id, and the text does not state this id.
+ * Also `Left` if a text of drover (another memory program) states another tenant or scope than its path.
  */
 export const read = (
   kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,

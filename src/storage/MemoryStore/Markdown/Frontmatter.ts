@@ -97,7 +97,7 @@ const full = (text: string): Either.Either<Matter, string> =>
 
 /**
  * Parses YAML into nodes with their ranges. `Left` if a key occurs twice in a map, or if there are more than 20 aliases. Also `Left` if
- * more than 3 keys that are lists or maps are nested in each other. The YAML library would take quadratic time or longer for such texts.
+ * more than 3 keys that are lists or maps are nested in each other. Such aliases and keys cost the YAML library quadratic time or more.
  */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({

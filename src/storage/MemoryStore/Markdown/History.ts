@@ -261,7 +261,7 @@ export const make = (fs: VaultFileSystem): History => {
   /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
 
-  /** Fails if the file has changed since it was read. Another process has then appended after it had lost the lock. */
+  /** Fails if the file has changed since it was read. Another process has then written, after that process or this one lost the lock. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
     return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost

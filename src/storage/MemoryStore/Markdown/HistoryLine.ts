@@ -27,7 +27,7 @@ export interface View {
   readonly path: string | null
   /** Paths of other files that contain the record or its id. The revision removes these files. */
   readonly removed: ReadonlyArray<string>
-  /** Hash of the text at `path`, or of the removed file, before the revision; `null` if none. The same as `after` for an edit by hand. */
+  /** Hash of the earlier text at `path`, or of the removed file if `path` is `null`; `null` if none. Equals `after` for an edit by hand. */
   readonly before: string | null
   /** Hash of the text at `path` after the revision; `null` if there is no file. */
   readonly after: string | null
@@ -323,7 +323,7 @@ export interface HistoryIndex {
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 
-/** Number of bytes to hash at the start and at the end. A rewrite changes both, since every line then has a new epoch. */
+/** Number of bytes to hash at the start and at the end. A rewrite changes the start, since the first line then has a new epoch. */
 const compared = 4_096
 
 /** Returns a hash of the start and the end of the first `end` bytes of a file. */
@@ -381,7 +381,7 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads the missing times of tombstones (an index of an earlier release has none). Maps the location of each to a copy with the times. */
+/** Reads missing times of newest revisions that are tombstones (an earlier release saved none). Maps each location to a copy with times. */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>

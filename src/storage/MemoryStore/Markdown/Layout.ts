@@ -245,7 +245,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Compares the property `scope` with the scope of the path. Drover, another memory program, writes this property. */
+/** Compares the property `scope` with the scope of the record. Drover, another memory program, writes this property. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"

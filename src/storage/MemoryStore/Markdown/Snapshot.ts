@@ -55,7 +55,7 @@ export interface Loaded extends Omit<Snapshot, "indexes"> {
 
 const file = `${Layout.hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Number of bytes that count as one unit of work (see `EventLoop.pacer`). A full part is enough work for a pause: about every 4 ms. */
+/** Number of bytes that count as one unit of work (see `EventLoop.pacer`). Decoding a full part takes about 4 ms, and a pause follows. */
 const bytesPerUnit = 32
 /** Largest number of parts of one kind (entries, history or indexes) that are compressed or decompressed in parallel. */
 const concurrency = 4
@@ -298,7 +298,7 @@ export const load = (
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(fs, context)
-    // an index of an earlier release lacks times; one that the history does not take belongs to a file that was rewritten since
+    // the snapshot is outdated if its index lacks times (an earlier release wrote it), or does not match the history file
     let isOutdated = index !== undefined && ((yield* history.restore(index)) || history.size() !== index.end)
     yield* EventLoop.forEach(entries, 1_024, state.restore)
     for (const [tenant, encoded] of indexes) state.tenantIndex(tenant).restore(encoded)

@@ -62,7 +62,7 @@ export interface Vault {
   readonly refresh: Io<void>
   /** Reads what other processes appended to the history, and scans the files that the new lines name. Scans all files after a rewrite. */
   readonly follow: Io<void>
-  /** Syncs written files, and notes this in the history. Does nothing if this process wrote no file since the last checkpoint. */
+  /** Syncs written files, and notes this in the history. Does nothing if this process wrote no file since the last call. */
   readonly checkpoint: Io<void>
   /** Makes a checkpoint if files may be unsynced, and saves the snapshot if enough has changed. */
   readonly save: Io<void>
@@ -176,7 +176,7 @@ export const open = (
           before !== after || removed.length > 0
         for (const { isOurs, number, locations } of history.pending()) {
           if (number <= lastReadBatch) continue
-          if (isOurs ? locations.some(isWriting) : filesOf(locations).some(isUnread)) break // `written` ends the writing of this process
+          if (isOurs ? locations.some(isWriting) : filesOf(locations).some(isUnread)) break // `written` sets `lastReadBatch` for our writes
           lastReadBatch = number
         }
       })
@@ -215,7 +215,7 @@ export const open = (
         failed.delete(batch)
       }
     })
-    /** Syncs the files of the pending batches, and notes in the history that they are on disk. Needs the vault's lock. */
+    /** Syncs the files of pending batches, and notes this in the history. Skipped while erasures are pending. Needs the vault's lock. */
     const checkpoint: Io<void> = Effect.flatMap(rollBackFailed, () => {
       const locations = history.pending().flatMap((batch) => batch.locations)
       if (locations.length === 0) return history.rollBackFailed
@@ -223,7 +223,7 @@ export const open = (
       return Effect.zipRight(fs.force(filesOf(locations)), history.checkpoint)
     })
 
-    /** Brings state and history up to date. Needs the vault's lock. Fails with `lost` if another process has taken over the lock. */
+    /** Brings state and history up to date. Needs the vault's lock. A failure becomes `lost` if another process has taken over the lock. */
     const catchUp: Io<void> = Effect.gen(function*() {
       yield* rollBackFailed
       yield* follow(true)
@@ -382,7 +382,7 @@ export const open = (
         state.tenants().map((tenant) => [tenant, new Set(state.tenantIndex(tenant).records().map(hashOf))])),
       refresh: Effect.zipRight(Effect.asVoid(follow(false)), publishScan(state.scan, false)),
       follow: follow(false),
-      // the next writer, or `save`, retries a checkpoint that fails: this process must go on reading what others write
+      // a checkpoint that fails is retried after the next write, or by `save`: this process must go on reading what others write
       checkpoint: Effect.suspend(() => {
         const isNeeded = isWritten
         isWritten = false

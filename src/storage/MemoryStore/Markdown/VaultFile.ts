@@ -239,7 +239,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface PendingScan {
   /** Whether this is the first scan. The first scan may pause, since nobody uses the vault yet. */
   readonly isFirstScan: boolean
-  /** Files that the scan found changed or missing. */
+  /** Files that the scan has read, or has found missing. */
   readonly found: Map<string, Found>
   /** Files that the scan could not read. `found` has them as they were known before. */
   readonly unread: ReadonlySet<string>
@@ -279,7 +279,7 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns each revision that was written after batch `since`, and whose content is not in the files yet. Adds the paths of these files to
+   * Returns each revision that was written after batch `since`, and whose file is older than the revision. Adds the paths of these files to
    * the sets `behind` and `ahead`. If the history says that a file is gone, sets the file to `undefined` in `found`. Must run in one step
    * if other scans may run at the same time. Each scan then sees in `ahead` every file that is older than the history.
    */
@@ -315,7 +315,7 @@ export const makeAhead = (
       if (location === undefined && file?._tag === "Entry") purged.push(path)
       if (++work % atATime === 0) yield 8 * atATime
     }
-    /** Adds a revision to the result unless the files already have its content. */
+    /** Adds the newest revision of a record to the result if the file is still as it was before this revision. */
     const compare = (location: RevisionLocation): void => {
       const { after, before, removed, id, path, tenant } = location
       const all = history.locations(tenant, id)
@@ -334,7 +334,7 @@ export const makeAhead = (
         }
       }
       const isLast = history.newest(tenant, id)?.offset === location.offset
-      // `before === after` marks an edit by hand: the file already has the edited text
+      // `before === after` means that the file already had this text: an edit by hand, or a write that changed no text
       if (!isLast || path === null || after === null || before === after) return
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)

@@ -79,7 +79,7 @@ interface Decision {
  * generates the key. A damaged manifest file is rewritten from the other one. Fails with `unsupported`, and changes nothing, if a later
  * release wrote the manifest. Fails with `corrupt` if there are signed records, and the hidden folder of the vault has no readable key. A
  * vault without its hidden folder gets a new key instead. Also fails with `corrupt` if another key signed the records. The signatures are
- * not checked if both manifest files are intact: see `confirm`.
+ * not checked if both manifest files are intact and equal: see `confirm`.
  */
 export const open = (
   fs: VaultFileSystem,

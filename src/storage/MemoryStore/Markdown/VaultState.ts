@@ -40,8 +40,8 @@ export interface VaultState {
   /** Returns the known files that are records. Cost: one pass over all known files; reads no file. */
   readonly entries: () => ReadonlyArray<Entry>
   /**
-   * The files that have changed since the last saved snapshot, by path; `undefined` for a removed file. Files of the library's own records
-   * are left out, since snapshots do not contain these files. When a snapshot is saved, the saved changes are removed from this map.
+   * The files that have changed since the last saved snapshot, by path; `undefined` for a removed file. Files of internal records are left
+   * out, since snapshots do not contain these files. When a snapshot is saved, the saved changes are removed from this map.
    */
   readonly changed: LargeMap<string, Found>
   /** Returns the paths of all files with this record id. If there are several, the first file counts as the record. */
@@ -100,7 +100,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
    * result is ignored.
    */
   const touched = new LargeMap<string, number>()
-  /** The value of `epoch` when the last full scan started. Earlier results of other scans are ignored. */
+  /** The value of `epoch` when the last finished full scan started. Results that other scans read before this time are ignored. */
   let seen = 0
   const changed = new LargeMap<string, Found>()
   const sampling = VaultFile.makeSampling()

@@ -3,7 +3,7 @@
  * hold the vault's lock.
  *
  * ```text
- * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to a multiple of 4 bytes
+ * {"tenant":"default","model":"glove-100d","dimensions":100}\n        spaces before \n pad the line to a multiple of 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        repeated
  * ```
  *

@@ -53,7 +53,7 @@ export const commit = (query: Query, database: Database, batch: Batch): Io<void>
       ...storeRows(tenant, outcomes, versions),
       ...replaceNames(tenant, outcomes),
       ...updateCounts(tenant, outcomes),
-      // stores the hashes of replaced texts in `memory_litter`. A later compaction erases the vectors of these texts
+      // stores the hashes of replaced texts in `memory_litter`. A later compaction erases the vectors of texts that no record has any more
       ...insertOrphans(tenant, Array.from(hashesWhere(outcomes, isEdited)).sort().map((hash) => [hash])),
       ...batch.isQuiet ? [] : logChanges(database.dialect, tenant, batch)
     ]
@@ -118,7 +118,7 @@ const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): numbe
 
 /**
  * Makes the statements that erase records. The table `memory_gone` gets the ids of these records, and of records that move to another
- * partition. Other processes then remove the records from the cached partition.
+ * partition. Each process then removes the records from its cached partition.
  */
 const eraseRows = (
   tenant: string,

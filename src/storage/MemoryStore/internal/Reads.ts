@@ -59,7 +59,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the visible revisions of a record, newest first. Returns no revisions if the viewer may not see the record itself. */
+/** Returns the visible revisions of a record, newest first. Returns no revisions if `get` returns `None` for the record. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
