@@ -27,6 +27,10 @@ export const calling = (
           get(target, key) {
             if (key === "sync") return Effect.zipRight(before("fsync", at), target.sync)
             if (key === "stat") return Effect.zipRight(before("fstat", at), target.stat)
+            if (key === "readAlloc") {
+              return (...asked: Parameters<FileSystem.File["readAlloc"]>) =>
+                Effect.zipRight(before("fread", at), target.readAlloc(...asked))
+            }
             if (key === "writeAll") {
               return (bytes: Uint8Array) =>
                 Effect.catchAll(before("write", at), (error) =>

@@ -2,6 +2,8 @@ import { type PlatformError, SystemError, type SystemErrorReason } from "@effect
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
@@ -102,6 +104,68 @@ const filled = Effect.gen(function*() {
 
 /** Returns the error code for a call, in rotation over the calls that are tested. */
 const codeAt = (at: number) => all[Math.floor((at - 1) / step) % all.length]!
+
+describe("a purge in a vault", () => {
+  it.scopedLive("a purge erases all texts of the record from the history: also those of the oldest revisions and of damaged lines", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const log = path.join(root, ".effect-memory/history")
+      const texts = Array.from({ length: 30 }, (_, n) => `text-${n}-`)
+      const write = (store: MemoryStore.Service, some: ReadonlyArray<string>) =>
+        Effect.forEach(some, (text) => put(store, draft(long(text), { id: a })))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        yield* write(store, texts.slice(0, 15))
+        yield* put(store, draft("text of b", { id: b }))
+      }))
+      const bytes = fs.readFileSync(log)
+      bytes[bytes.indexOf("text-7-") + 3] = 0x2d // damages a line
+      fs.writeFileSync(log, bytes)
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        yield* write(store, texts.slice(15))
+        yield* store.forget(ada, [a], { purge: true })
+        assert.notMatch(fs.readFileSync(log, "utf8"), /tex.-\d+-/)
+        yield* put(store, draft("put again", { id: a }))
+      }))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        assert.deepStrictEqual((yield* store.history(ada, a)).map(({ body }) => body), ["put again"])
+        assert.deepStrictEqual((yield* store.history(ada, b)).map(({ body }) => body), ["text of b"])
+      }))
+    }))
+
+  it.scopedLive("a process after one that died in a purge finds the record whole or erases its text, and loses no other record of its batch", () =>
+    Effect.gen(function*() {
+      for (let at = 1, died = true; died; at++) {
+        const root = yield* place
+        let left = Infinity
+        const dying = calling((method, at) =>
+          Effect.suspend(() => {
+            return left-- > 0 ? Effect.void : Effect.fail(failure("EIO", method, at))
+          })
+        )
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root, { lockTimeout: 30 }, dying)
+          yield* store.put(ada, [draft(long("secret"), { id: a }), draft(long("public"), { id: b })])
+          left = at - 1
+          yield* Effect.either(store.forget(ada, [a], { purge: true }))
+          died = left < 0
+          left = 0 // nothing that the dead process does later reaches the disk
+        }))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root, { lockTimeout: 30 })
+          yield* put(store, draft(long("later"), { id: c }))
+          const message = `died at call ${at}`
+          assert.strictEqual((yield* the(store, ada, b)).body, long("public"), message)
+          const isFound = (yield* get(store, ada, a)) !== undefined
+          const history = fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8")
+          assert.strictEqual(history.includes("secret"), isFound, message)
+        }))
+        fs.rmSync(root, { recursive: true })
+      }
+    }).pipe(Logger.withMinimumLogLevel(LogLevel.None)))
+})
 
 describe("a vault on a failing disk", () => {
   // under `npm run soak` every error code at every call, otherwise one code per call in rotation

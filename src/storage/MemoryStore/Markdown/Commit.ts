@@ -94,8 +94,8 @@ export const make = (dependencies: Dependencies): Commit => {
   /** Purges records on a full disk. Removes their files, and erases their lines in the history. Appends nothing to the history. */
   const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
-      const locations = Array.from(ids).flatMap((id) => history.locations(tenant, id))
-      yield* Effect.zipRight(writeFiles(plans), history.erase(locations)).pipe(
+      const lines = yield* history.linesOf(Array.from(ids, (id) => ({ tenant, id, offset: Infinity })))
+      yield* Effect.zipRight(writeFiles(plans), history.erase(lines)).pipe(
         Effect.tapError(() => Effect.option(WritePlan.rollBack(fs, [], beforeOf(plans))))
       )
       updateState(plans)

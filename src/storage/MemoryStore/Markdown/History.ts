@@ -83,6 +83,8 @@ export interface History {
   readonly hasFailedAppend: () => boolean
   /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
   readonly checkpoint: Io<void>
+  /** Returns the locations of all lines of these records before their offsets. Cost: reads the whole file. See `RevisionIndex.linesOf`. */
+  readonly linesOf: (records: ReadonlyArray<RevisionIndex.Purged>) => Io<ReadonlyArray<HistoryLine.RevisionLocation>>
   /** Overwrites lines in place. The `.md` files of a line's batch must be on disk, unless the batch consists of this line only. */
   readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
   /** Replaces the whole history by these revisions. Those of one record must be in order, oldest first. Needs the lock. */
@@ -314,17 +316,11 @@ export const make = (fs: VaultFileSystem): History => {
   }
   const compacted = serialized(Effect.gen(function*() {
     if (!isWasteful()) return // checked again, since another process may have rewritten the file meanwhile
-    const kept = yield* HistoryLine.liveLines(
+    const kept = yield* RevisionIndex.liveLines(
       yield* fs.bytesFrom(file, 0),
       yield* EventLoop.paced(() => revisions.all(), 2_048)
     )
-    yield* rewrite(
-      kept,
-      (some, next) =>
-        some.map(([{ offset: _, ...meta }, row]) =>
-          HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
-        )
-    )
+    yield* rewrite(kept, HistoryLine.reprint)
   }))
 
   return {
@@ -360,7 +356,7 @@ export const make = (fs: VaultFileSystem): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         lastCheckpoint = batch
-        const timed = yield* HistoryLine.withTimes(read, index.locations)
+        const timed = yield* RevisionIndex.withTimes(read, index.locations)
         yield* EventLoop.forEach(index.locations, 1_024, (one) => revisions.addEarlier(timed.get(one) ?? one))
         return timed.size > 0
       })),
@@ -385,6 +381,7 @@ export const make = (fs: VaultFileSystem): History => {
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       markCheckpointed(batch)
     })),
+    linesOf: (records) => Effect.flatMap(fs.bytesFrom(file, 0), (bytes) => RevisionIndex.linesOf(bytes, records)),
     erase: (erased) =>
       serialized(Effect.gen(function*() {
         for (const location of erased) {

@@ -70,7 +70,7 @@ export type Times = readonly [forgotten: number, expires?: number]
 /** A batch of revisions, which take effect together. */
 export interface Batch {
   readonly number: number
-  readonly locations: ReadonlyArray<RevisionLocation>
+  readonly locations: ReadonlyArray<Parsed>
   /** Locations of the revisions that the batch erases. The lines of these revisions have to be overwritten. */
   readonly erased: ReadonlyArray<RevisionLocation>
   /** Whether this process appended the batch. Its files count as read once this process has written them. */
@@ -121,6 +121,10 @@ export const print = (meta: Meta, row = ""): Uint8Array => {
   return encoder.encode(`${sha256(body)}\t${body}\n`)
 }
 
+/** Prints lines anew, for a rewritten file. Each line is then a batch of its own, and states no offset. */
+export const reprint = (lines: ReadonlyArray<readonly [meta: Meta, row: string]>, epoch: number) =>
+  lines.map(([{ offset: _, ...meta }, row]) => print({ ...meta, epoch, batch: 0, part: 0, parts: 1 }, row))
+
 /** Prints a line without content. The line overwrites an erased line of `length` bytes, and is filled up with spaces. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
@@ -166,6 +170,19 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   if (decoder.decode(line.subarray(0, first)) !== sha256(body)) return undefined
   return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum proves that the library wrote the line
 }
+
+/** Reads the metadata and the content of a line that may be damaged. Of damaged metadata, returns at most the id. */
+export const partsOf = (line: Uint8Array): { readonly meta: Meta; readonly row: Uint8Array } => {
+  const end = line.indexOf(tab, checksumLength + 1)
+  const text = decoder.decode(line.subarray(checksumLength + 1, end < 0 ? line.length : end))
+  const [, id] = /"id":"([0-9A-Z]{26})"/.exec(text) ?? []
+  const meta = Option.getOrElse(
+    parsedMeta(text),
+    (): Meta => ({ epoch: 0, ...(id !== undefined && { id: id as MemoryId }) })
+  ) // the pattern of an id
+  return { meta, row: line.subarray(end < 0 ? line.length : end + 1) }
+}
+const parsedMeta = Option.liftThrowable((text: string) => JSON.parse(text) as Meta) // a damaged line may have other types
 
 /** A line that was read. The other lines of its batch may be missing. */
 export interface Line {
@@ -366,34 +383,3 @@ export const commonPrefixLength = (a: Uint8Array, b: Uint8Array): number => {
   const at = a.findIndex((byte, i) => byte !== b[i])
   return at < 0 ? a.length : at
 }
-
-/** Returns metadata and content of the lines at `locations`, in reverse order. Skips damaged lines. `bytes` is the whole history file. */
-export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
-  Effect.gen(function*() {
-    const paced = EventLoop.pacer()
-    const kept: Array<readonly [meta: Meta, row: string]> = []
-    for (const { length, offset } of locations.toReversed()) {
-      const line = bytes.subarray(offset, offset + length - 1)
-      const meta = metaOf(line)
-      yield* paced(length >> 4)
-      if (meta) kept.push([meta, textOf(line)])
-    }
-    return kept
-  })
-
-/** Reads missing times of newest revisions that are tombstones (an earlier release saved none). Maps each location to a copy with times. */
-export const withTimes = (
-  read: (location: RevisionLocation) => Effect.Effect<Option.Option<WrittenRevision>, MemoryError>,
-  all: ReadonlyArray<RevisionLocation>
-): Effect.Effect<ReadonlyMap<RevisionLocation, RevisionLocation>, MemoryError> =>
-  Effect.gen(function*() {
-    const timed = new Map<RevisionLocation, RevisionLocation>()
-    for (const [n, location] of all.entries()) {
-      if (!location.forgotten || location.times !== undefined) continue
-      const isNewest = all[n - 1]?.id !== location.id || all[n - 1]?.tenant !== location.tenant
-      if (!isNewest) continue
-      const kept = yield* read(location)
-      if (Option.isSome(kept)) timed.set(location, { ...location, times: timesOf(kept.value.record) })
-    }
-    return timed
-  })

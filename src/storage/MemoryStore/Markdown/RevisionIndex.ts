@@ -2,9 +2,14 @@
  * An in-memory index of a vault's history, the append-only file with all revisions. The index finds the location of a revision by record or
  * by path. A location is the position of a revision's line in the file.
  */
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import type { Steps } from "../../../host/EventLoop.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
+import * as HistoryLine from "./HistoryLine.ts"
 import type { Parsed, RevisionLocation } from "./HistoryLine.ts"
 import { LargeMap } from "./LargeMap.ts"
 import { isInternal } from "./Layout.ts"
@@ -21,7 +26,7 @@ export interface RevisionIndex {
   /** Number of records, of all tenants. */
   readonly records: () => number
   /** Returns all locations, in steps. The index must not change between steps. The locations of a record are adjacent, newest first. */
-  readonly all: () => Steps<ReadonlyArray<RevisionLocation>>
+  readonly all: () => EventLoop.Steps<ReadonlyArray<RevisionLocation>>
   /** Adds the revisions of a batch. Returns the locations of the revisions that the batch erases. */
   readonly add: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<RevisionLocation>
   /** Adds the location of a revision that is older than all known revisions of its record. */
@@ -115,3 +120,69 @@ export const make = (): RevisionIndex => {
 }
 
 const none: ReadonlyArray<RevisionLocation> = []
+
+/** Returns metadata and content of the lines at `locations`, in reverse order. Skips damaged lines. `bytes` is the whole history file. */
+export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLocation>) =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const kept: Array<readonly [meta: HistoryLine.Meta, row: string]> = []
+    for (const { length, offset } of locations.toReversed()) {
+      const line = bytes.subarray(offset, offset + length - 1)
+      const meta = HistoryLine.metaOf(line)
+      yield* paced(length >> 4)
+      if (meta) kept.push([meta, HistoryLine.textOf(line)])
+    }
+    return kept
+  })
+
+/** Reads missing times of newest revisions that are tombstones (an earlier release saved none). Maps each location to a copy with times. */
+export const withTimes = (
+  read: (location: RevisionLocation) => Effect.Effect<Option.Option<HistoryLine.WrittenRevision>, MemoryError>,
+  all: ReadonlyArray<RevisionLocation>
+): Effect.Effect<ReadonlyMap<RevisionLocation, RevisionLocation>, MemoryError> =>
+  Effect.gen(function*() {
+    const timed = new Map<RevisionLocation, RevisionLocation>()
+    for (const [n, location] of all.entries()) {
+      if (!location.forgotten || location.times !== undefined) continue
+      const isNewest = all[n - 1]?.id !== location.id || all[n - 1]?.tenant !== location.tenant
+      if (!isNewest) continue
+      const kept = yield* read(location)
+      if (Option.isSome(kept)) timed.set(location, { ...location, times: HistoryLine.timesOf(kept.value.record) })
+    }
+    return timed
+  })
+
+/** A record, and the offset of the line that purges it; `Infinity` if there is no such line. */
+export type Purged = Pick<RevisionLocation, "tenant" | "id" | "offset">
+
+/**
+ * Returns the locations of all lines of these records before their offsets, in the order of the file. An index lacks some of these lines:
+ * those of revisions beyond `revisionsKept`, of batches that were rolled back, and damaged ones. Also returns the lines of any record that
+ * a process began to erase before it died. `bytes` is the whole history file. Cost: reads the metadata of each line.
+ */
+export const linesOf = (
+  bytes: Uint8Array,
+  records: ReadonlyArray<Purged>
+): Effect.Effect<ReadonlyArray<RevisionLocation>> =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const byId: Readonly<Record<string, ReadonlyArray<Purged>>> = Arr.groupBy(records, ({ id }): string => id)
+    const isPurged = ({ id, tenant }: HistoryLine.Meta, offset: number) =>
+      byId[id ?? ""]?.some((one) => (tenant === undefined || one.tenant === tenant) && offset < one.offset) === true
+    const found: Array<RevisionLocation> = []
+    let at = 0
+    for (let end = bytes.indexOf(lineBreak, at); end >= 0; end = bytes.indexOf(lineBreak, at)) {
+      const line = bytes.subarray(at, end)
+      const { meta, row } = HistoryLine.partsOf(line)
+      const isMeant = meta.state === "blank"
+        ? row.some((byte) => byte !== space)
+        : meta.state !== "erased" && isPurged(meta, at)
+      if (isMeant) found.push(HistoryLine.parsedLine(meta, at, line.length + 1, undefined))
+      yield* paced(16 + (line.length >> 10))
+      at = end + 1
+    }
+    return found
+  })
+
+const lineBreak = 10
+const space = 32

@@ -44,6 +44,33 @@ export interface RevisionReader {
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Revision.Lifetime>>
 }
 
+/** Finds every record whose file differs from its last revision. `earlier`: snapshot entries whose files changed later, by tenant and id. */
+export const changedRecords = (
+  state: VaultState,
+  history: History,
+  earlier: ReadonlyMap<string, Entry>
+): Effect.Effect<ReadonlyArray<Touched>> =>
+  Effect.gen(function*() {
+    const all: Array<Touched> = []
+    const [size, generation] = [history.size(), history.generation()]
+    let known = 0
+    yield* EventLoop.forEach(state.files(), atATime, (file) => {
+      if (file._tag !== "Entry") return
+      const { hash, path, row: { record: { id } }, tenant } = file
+      const location = history.at(path)
+      if (location?.id === id && location.after === hash && location.tenant === tenant && !location.forgotten) known++
+      else all.push([tenant, id, earlier.get(`${tenant}/${id}`)])
+    })
+    const isAll = known === history.records() && history.size() === size && history.generation() === generation
+    if (isAll) return all // each record of the history has its file, as is usual when a vault is opened
+    for (const tenant of history.tenants()) {
+      yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
+        if (!forgotten && !state.entry(tenant, id)) all.push([tenant, id, earlier.get(`${tenant}/${id}`)])
+      })
+    }
+    return all
+  })
+
 /** Makes the reader of a vault's revisions. `lastReadBatch` returns the last batch whose files this process has read or written. */
 export const make = (history: History, state: VaultState, lastReadBatch: () => number): RevisionReader => {
   /** Repeats a read if the history was rewritten during the read, since a rewrite moves the lines of the history. */
@@ -360,12 +387,10 @@ export const migratedParts = (
 const due = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, updatedAt: 0 }, { disableValidation: true })
 
-/* Signs and verifies texts. A signature is invalid if its text is incomplete, forged, or from another vault. */
-
 /** Signs the text with a key. Returns the signature, a line break, and the text. */
 export const signText = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
-/** Returns the text without its signature; `None` if the signature is invalid. */
+/** Returns the text without its signature; `None` if the text is incomplete, forged, or from another vault. */
 export const verifyText = (key: string, sealed: string): Option.Option<string> => {
   const end = sealed.indexOf("\n")
   const text = sealed.slice(end + 1)

@@ -16,7 +16,7 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import * as ChangeFeed from "../../ChangeFeed.ts"
-import type { VectorBackend, Write } from "../../MemoryStore.ts"
+import { revisionsKept, type VectorBackend, type Write } from "../../MemoryStore.ts"
 import * as Commit from "./Commit.ts"
 import * as Document from "./Document.ts"
 import * as History from "./History.ts"
@@ -237,33 +237,25 @@ export const open = (
         readGeneration = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    const writers = yield* Commit.makeWriters(lock, { catchUp, write: (batches) => commits.write(batches) })
+    /**
+     * Writes batches. Before a purge, makes a checkpoint if the record was written in a pending batch with others: a crash during the purge
+     * would otherwise leave the text, or lose the others. On a full disk, there is no checkpoint, and the record is purged all the same.
+     */
+    const write = (batches: ReadonlyArray<Commit.Prepared>) => {
+      const isPurged = ({ id, tenant }: History.RevisionLocation) =>
+        batches.some((batch) => batch.isSeparate && batch.tenant === tenant && batch.ids.has(id))
+      const isNeeded = history.pending().some(({ locations }) => locations.length > 1 && locations.some(isPurged))
+      return Effect.zipRight(isNeeded ? Effect.option(checkpoint) : Effect.void, commits.write(batches))
+    }
+    const writers = yield* Commit.makeWriters(lock, {
+      catchUp,
+      write: (batches) => Effect.suspend(() => write(batches))
+    })
     const exclusive = writers.exclusive
 
     /** Snapshot entries of files that changed after the snapshot was saved, by tenant and id. Empty once the vault is open. */
     const snapshotEntries = new Map<string, Entry>()
-    /** Finds every record whose file differs from the record's last revision in the history. */
-    const changedRecords = Effect.gen(function*() {
-      const all: Array<RevisionReader.Touched> = []
-      const [size, generation] = [history.size(), history.generation()]
-      let known = 0
-      yield* EventLoop.forEach(state.files(), atATime, (file) => {
-        if (file._tag !== "Entry") return
-        const { hash, path, row: { record: { id } }, tenant } = file
-        const location = history.at(path)
-        if (location?.id === id && location.after === hash && location.tenant === tenant && !location.forgotten) known++
-        else all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
-      })
-      const isAll = known === history.records() && history.size() === size && history.generation() === generation
-      if (isAll) return all // each record of the history has its file, as is usual when a vault is opened
-      for (const tenant of history.tenants()) {
-        yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
-          const isAway = !forgotten && state.entry(tenant, id) === undefined
-          if (isAway) all.push([tenant, id, snapshotEntries.get(`${tenant}/${id}`)])
-        })
-      }
-      return all
-    })
+    const changedRecords = RevisionReader.changedRecords(state, history, snapshotEntries)
     /**
      * Writes a history for a vault that has none. The history gets the current state of each record. Notes that are unchanged since their
      * first read are left out. In a vault of the old format 1, the revisions in that format's files are also moved to the history.
@@ -293,7 +285,7 @@ export const open = (
     })
     /** Erases the purged texts of a batch from the history and the snapshot. Tries again later if this fails. */
     const erasePurged = (batch: History.Batch, isPurge = false) =>
-      batch.erased.length === 0 && !isPurge
+      batch.locations.every(({ isErased }) => !isErased)
         ? Effect.void
         : Effect.matchEffect(overwriteLines(batch, isPurge), {
           onSuccess: () => Effect.sync(() => pendingErasures.delete(batch.number)),
@@ -304,13 +296,18 @@ export const open = (
           }
         })
     /** Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. */
-    const overwriteLines = ({ erased }: History.Batch, isPurge: boolean): Io<void> =>
+    const overwriteLines = ({ erased, locations }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
-        const pending = new Set(history.pending().map(({ number }) => number))
-        if (erased.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
-        yield* history.erase(erased)
         const rows = new Set(erased.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || erased.some(({ id }) => !rows.has(id))) yield* snapshot.remove // snapshots contain no internal records
+        const purged = locations.filter(({ isErased }) => isErased)
+        const isOnlyRows = !isPurge && purged.every(({ id }) => rows.has(id)) // the library's own records
+        const isIndexed = isOnlyRows &&
+          purged.every(({ id }) => erased.filter((one) => one.id === id).length < revisionsKept)
+        const lines = isIndexed ? erased : yield* history.linesOf(purged)
+        const pending = new Set(history.pending().map(({ number }) => number))
+        if (lines.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
+        yield* history.erase(lines)
+        if (!isOnlyRows) yield* snapshot.remove // snapshots contain no internal records
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)
@@ -367,7 +364,7 @@ export const open = (
       exclusive,
       commit: (tenant, writes) =>
         commits.prepare(tenant, writes).pipe(
-          Effect.flatMap((batch) => commits.write([batch])),
+          Effect.flatMap((batch) => write([batch])),
           Effect.flatMap(([outcome]) => outcome ?? Effect.void),
           Effect.uninterruptible
         ),

@@ -298,7 +298,7 @@ export const makeAhead = (
     // files that this process wrote since the scan began are left out: their writer adds them to the state once the batch is written
     for (const file of filesOf(ours.flatMap(({ locations }) => locations))) found.delete(file)
     const own = new Set(ours.map(({ number }) => number))
-    const locations = new Set(theirs.flatMap(({ locations }) => locations))
+    const locations = new Set<RevisionLocation>(theirs.flatMap(({ locations }) => locations))
     const add = (location: RevisionLocation | undefined) => {
       if (location !== undefined && location.batch > since && !own.has(location.batch)) locations.add(location)
     }
