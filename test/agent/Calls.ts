@@ -1,4 +1,4 @@
-/** The memory tools of a viewer over an in-memory store, and calls of them with sample arguments. */
+/** Helpers for tests of the memory tools over an in-memory store: calling a viewer's tools, and sample arguments for them. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
@@ -13,7 +13,7 @@ export const free: MemorySpec.Input = { writesPerTurn: 0, allowForget: true }
 
 export const tea = { scope: "agent", kind: "user", summary: "Tea", body: "Drinks tea.\n\n**Why:** likes it." }
 
-/** Returns the viewer's tools by name. */
+/** Makes a function that calls the viewer's tool of the given name. */
 export const toolsOf = (viewer: Viewer.Viewer) =>
   Effect.map(
     MemoryTools.make(viewer),

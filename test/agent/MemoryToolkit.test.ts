@@ -282,7 +282,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("nothing is injected into a prompt that ends with a tool's result", () => {
+  it.effect("nothing is injected by default into a prompt that ends with a tool's result", () => {
     const fetch = Tool.make("fetch", { success: Schema.String })
     const toolkit = Toolkit.make(fetch)
     return injected(scripted([call("fetch", {})], [text("Here you are.")]))((asked) =>
@@ -419,7 +419,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the memory block is appended to the last user message even if other messages follow", () => {
+  it.effect("a memory block from MemoryService.context is appended to the last user message even if other messages follow", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

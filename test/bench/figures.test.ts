@@ -5,7 +5,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 const summary = (text: string) => /<!-- summary -->\n([^]*?)\n<!-- \/summary -->/.exec(text)?.[1]
 
 describe("the benchmark figures in README.md", () => {
-  it("the figures in README.md equal the figures in docs/benchmarks.md", () => {
+  it("the summary in README.md equals the summary in docs/benchmarks.md", () => {
     const written = summary(read("docs/benchmarks.md"))
     assert.isDefined(written)
     assert.strictEqual(summary(read("README.md")), written)

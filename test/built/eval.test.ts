@@ -21,7 +21,7 @@ const metrics = (recall: number, ndcg: number, mrr: number, queries: number) => 
 })
 
 const half = 2 / (2 + 1 / Math.log2(3)) // NDCG with grade 2 found first and grade 1 not found
-const second = 1 / Math.log2(3) // found second, after the other turn of the conversation
+const second = 1 / Math.log2(3) // NDCG with the relevant turn found second, after the only other turn of its conversation
 const expected = {
   ...metrics(5.5 / 7, (1 + half + 1 + 2 * second + 1) / 7, 5 / 7, 7),
   categories: {

@@ -1,4 +1,4 @@
-/** The tarball that `npm publish` would send, unpacked beside its peer dependencies. */
+/** The tarball that `npm publish` would send, unpacked within this repository, so that its peer dependencies resolve. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"

@@ -94,7 +94,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("`doctor` reports texts that have no word vector, and `doctor --repair` computes these vectors", () =>
+  it.scopedLive("`doctor` reports texts without a word vector if others have one, and `doctor --repair` computes the missing vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -155,7 +155,7 @@ describe("effect-memory doctor on a vault", () => {
       const fileOf = (id: string) => path.join(root, "users/ada", `${id}.md`)
       const past = new Date("2024-01-01")
       for (const id of ids) fs.utimesSync(fileOf(id), past, past)
-      // a purge saves the snapshot, which has the sizes and times of the files
+      // closing a vault after a purge saves the snapshot, which has the sizes and times of the files
       yield* within(to, (store) =>
         Effect.gen(function*() {
           const [other] = yield* store.put(ada, [note("will be purged")])
@@ -166,7 +166,7 @@ describe("effect-memory doctor on a vault", () => {
         fs.writeFileSync(fileOf(id), text.replaceAll("number", "letter"))
         fs.utimesSync(fileOf(id), past, past)
       }
-      // a scan reads a sample of the files in any case, so not all of the changed files are reported
+      // a scan also reads a sample of the files that seem unchanged, and takes their changes as edits, which `verify` does not report
       const report = yield* sick(["verify", "--store", to])
       assert.isAtLeast(report.counts.files, 1)
       assert.lengthOf(report.findings, report.counts.files)

@@ -128,7 +128,7 @@ describe.each(stores)("effect-memory forget --purge on %s", (_, address) => {
 })
 
 describe("the scan after an erasure", () => {
-  it.effect("`Erasure.scan` counts each row that is left once, also one whose id was to be erased", () =>
+  it.effect("`Erasure.scan` counts each remaining row only once, even a row whose id is in the list of erased ids", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore
       const person = { tenant: "default", userId: "ada" }

@@ -112,7 +112,7 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("the exit code is 5 if a vault or SQLite file is missing or invalid; reading creates no missing vault", () =>
+  it.scopedLive("a command that only reads exits with 5 if the vault or SQLite file is missing or invalid, and creates no vault", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (

@@ -32,7 +32,7 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Repeats an attempt to interrupt a command until the command is interrupted before its end, and a copy before its comparison. */
+/** Repeats an attempt to interrupt a command until the command is interrupted before its end. A copy must stop before it compares. */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>

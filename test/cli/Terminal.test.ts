@@ -73,7 +73,7 @@ describe("remembered text in the output of effect-memory", () => {
       assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
     }))
 
-  it.scopedLive("`export` to a terminal escapes invisible characters in its lines of JSON, and elsewhere writes the lines of the file", () =>
+  it.scopedLive("`export` escapes invisible characters in its lines of JSON on a terminal, but not in a pipe or a file", () =>
     Effect.gen(function*() {
       const store: StoreAddress.StoreAddress = { _tag: "Vault", root: yield* folder }
       yield* Effect.flatMap(MemoryStore, (memory) => memory.put(ada, [draft(hostile)])).pipe(
@@ -174,7 +174,7 @@ describe("effect-memory on a terminal", () => {
     }))
 })
 
-it("an excerpt has the first word that is also in the query, even in a long run without spaces, and at most the given length", () => {
+it("an excerpt has the first word that is in the query, even in a run without spaces, and, without `…`, at most the given length", () => {
   const isAsked = (word: string) => word === "engine"
   const run = "a/".repeat(60)
   const texts = [

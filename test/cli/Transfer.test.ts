@@ -150,7 +150,7 @@ describe("effect-memory import", () => {
       assert.strictEqual(outer.present, inner.created)
     }))
 
-  it.scopedLive("an import of a folder imports its notes, and reports the tags, links and pipes that it leaves out", () =>
+  it.scopedLive("an import of a folder imports its notes, and reports the tags, symbolic links and named pipes that it leaves out", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const notes = path.join(place, "notes")

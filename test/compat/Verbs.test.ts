@@ -1,6 +1,6 @@
 /**
- * Every name that the five systems export for their memory, and where it is: under its own name in `effect-memory/compat`, and in
- * the root.
+ * Every name that the five systems export for their memory, and where it is: in `effect-memory/compat` under the same name, in the root
+ * often under another.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"

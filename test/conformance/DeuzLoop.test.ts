@@ -1,4 +1,4 @@
-/** Memory around a model call of Deuz's chat: recall before the call and extraction after it. The call goes on if one of them fails. */
+/** Memory around a model call of Deuz's chat: recall before the call and extraction after it. The chat goes on if one of them fails. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../src/domain/MemoryError.ts"

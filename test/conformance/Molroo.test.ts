@@ -1,6 +1,6 @@
 /**
- * The behaviour of molroo's memory. `EpisodicMemory.toAdapter` has molroo's own signatures (`MemoryAdapter`). The recall is tested through
- * our `beforeTurn`.
+ * The behaviour of molroo's memory. `EpisodicMemory.toAdapter` has molroo's own signatures (`MemoryAdapter`). Molroo's `recallMemories` is
+ * tested through our `beforeTurn`.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,4 +1,4 @@
-/** Laws of nexus-agents' memories: each law gets a new memory over a new store. */
+/** Declares laws of nexus-agents' memories: each law gets a new memory over a new store. */
 import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -17,7 +17,7 @@ import { rejection, type Run, running } from "./running.ts"
 /** The viewer of every law. */
 export const viewer = Viewer.make({ userId: "ada" })
 
-/** The services of all kinds, and the store below them. */
+/** The services of `Nexus.layer`, and the store below them. */
 export type Kinds = Layer.Layer.Success<typeof Nexus.layer> | MemoryStore.MemoryStore
 
 /** Checks that a promise is rejected with a `MemoryError` that has this reason. */
@@ -38,15 +38,15 @@ const laws =
 const over = <S, A>(service: Effect.Effect<S, never, Kinds>, make: Make<S, A>) =>
   Effect.map(service, (service) => (run: Run) => make(service, viewer, run))
 
-/** Laws of task episodes. */
+/** Declares a law of task episodes. */
 export const episodic = laws("episodes", over(TaskMemory.TaskMemory, Nexus.toEpisodicMemory))
-/** Laws of facts. */
+/** Declares a law of facts. */
 export const semantic = laws("facts", over(SemanticMemory.SemanticMemory, Nexus.toSemanticMemory))
-/** Laws of retrieval by priority. */
+/** Declares a law of retrieval by priority. */
 export const adaptive = laws("priorities", over(AdaptiveMemory.AdaptiveMemory, Nexus.toAdaptiveMemory))
-/** Laws of the graph. */
+/** Declares a law of the graph. */
 export const graph = laws("the graph", over(GraphMemory.GraphMemory, Nexus.toGraphMemory))
-/** Laws of sessions. */
+/** Declares a law of sessions. */
 export const session = laws("a session", over(SessionMemory.SessionMemory, Nexus.toSessionMemory))
-/** Laws of beliefs. */
+/** Declares a law of beliefs. */
 export const beliefs = laws("beliefs", over(BeliefMemory.BeliefMemory, Nexus.toBeliefMemory))

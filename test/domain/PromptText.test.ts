@@ -219,7 +219,7 @@ describe("PromptText.visibleJson", () => {
 })
 
 describe("PromptText.line", () => {
-  it("PromptText.line and PromptText.oneLine return one trimmed line without markup", () => {
+  it("PromptText.line and PromptText.oneLine return one trimmed line without chat markers or memory tags", () => {
     FastCheck.assert(
       FastCheck.property(hostile, (text) => {
         for (const line of [PromptText.line(text), PromptText.oneLine(text)]) {

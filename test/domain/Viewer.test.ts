@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the scope of the user, or of an agent without session and actor, if the viewer sees it, else of all ids", () => {
+  it("`subjectOf` returns the user's scope; with no user, session or actor, the agent's; else, or if unseen, the scope of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

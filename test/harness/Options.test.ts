@@ -97,7 +97,7 @@ describe("invalid options", () => {
       }
     }))
 
-  it.effect("MemoryManager.layer fails if the options of a store are invalid, and the error names the store", () =>
+  it.effect("MemoryManager.layer fails if the extraction options for a store are invalid, and the error names the store", () =>
     Effect.gen(function*() {
       const stores = Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })
       const layer = MemoryManager.layer({ extraction: { notes: { timeout: time("soon") } } }).pipe(
@@ -166,7 +166,7 @@ describe("a missing model", () => {
 })
 
 describe("the links that MemoryService.links returns", () => {
-  it.effect("`links` returns the links to and from a record that the viewer sees", () =>
+  it.effect("`links` returns the links to and from a record, and none for a record that the viewer does not see", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { record: tea } = yield* memory.put(draft("Drinks it at noon", { summary: "Tea" }))

@@ -328,7 +328,7 @@ describe("an Outbox in which extractions fail", () => {
       yield* outbox.append(ada, "s", users("a"))
       while ((yield* remembered(store)).length === 0) yield* TestClock.adjust("1 second")
       yield* TestClock.adjust("3 seconds")
-      yield* outbox.append(Viewer.make({ userId: "carl" }), "s", users("fine")) // its success resets the number, but not that of Ada's conversation
+      yield* outbox.append(Viewer.make({ userId: "carl" }), "s", users("fine")) // resets `failuresInARow`, but not Ada's failures
       yield* settled
       yield* outbox.append(bob, "s", users("broken"))
       while ((yield* outbox.deadLetters).length === 0) yield* TestClock.adjust("1 second")

@@ -1,4 +1,4 @@
-/** The laws that every implementation of the `Outbox` service obeys over any store. Laws about its rows are in `Outbox.test.ts`. */
+/** The laws that every implementation of the `Outbox` service obeys over any store. Laws of one implementation are in its own test file. */
 import { assert } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -262,7 +262,7 @@ law(
 )
 
 law(
-  "`append` refuses a viewer without ids unless the options allow writes to the scope Global",
+  "`append` refuses a viewer without ids unless the options set the scope Global and allow writes to it",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

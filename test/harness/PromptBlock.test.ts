@@ -80,7 +80,7 @@ describe("PromptBlock.render", () => {
     assert.notInclude(PromptBlock.formatMemoriesForPrompt(result), "store=")
   })
 
-  it("an entry shows the summary before the body, and the summary alone if the body is blank", () => {
+  it("an entry shows the summary before a body that does not begin with the summary, and the summary alone if the body is blank", () => {
     const text = PromptBlock.formatMemoriesForPrompt(found([record(), record({ body: " " })]), {
       header: "You know <this>:"
     })

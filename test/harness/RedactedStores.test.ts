@@ -202,7 +202,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("a federation refuses to attach a writable store that was built without redaction", () =>
+  it.scoped("a federation with a redaction refuses to attach a writable store that was built without it", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(

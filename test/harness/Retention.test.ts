@@ -130,7 +130,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "two concurrent runs of Retention keep exactly as many records as the cap allows, even during other writes",
+      "two concurrent runs of Retention keep exactly as many records as the cap allows, even if records are updated meanwhile",
       (store) =>
         Effect.gen(function*() {
           for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` permits a user's own scopes and the given shared ones; for an agent or a run alone, every visible scope", () => {
+  it("`mayWrite` permits a user's own and the given shared scopes; for a viewer with only agent or run ids, every visible scope", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("extraction writes by default to the scope of the user, else of the agent without session and actor, else of all ids", () =>
+  it.effect("the default scope of extraction is the user's; if the viewer has no user, session or actor, the agent's; else all ids", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

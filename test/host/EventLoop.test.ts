@@ -88,7 +88,7 @@ describe("EventLoop.forEach and EventLoop.paced", () => {
       return sizes.length
     }
 
-  it.effect("`forEach` and `paced` pause each time that the given amount of work is done, and at the end after over a quarter of it", () =>
+  it.effect("`forEach` and `paced` pause after each N units of work, and at the end if over N/4 units were done since the last pause", () =>
     Effect.gen(function*() {
       for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
         const sizes = Array.from({ length: works }, () => 1)

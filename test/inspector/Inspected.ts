@@ -1,4 +1,4 @@
-/** The inspector on a real server in this process, over an in-memory store, and requests as its page or another origin sends them. */
+/** The inspector on a real server in this process, over an in-memory store, and functions that send requests to the server. */
 import { NodeContext, NodeHttpServer } from "@effect/platform-node"
 import * as HttpServer from "@effect/platform/HttpServer"
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ export const bob = Viewer.make({ userId: "bob" })
 export const idOf = (n: number) => MemoryId.make(`01JB7Y9QZ3M4N5P6Q7R8S9T0${String(n).padStart(2, "0")}`)
 export const bobs = idOf(99)
 
-/** Memories of ada, linked in a chain (1 links to 2, 2 to 3, and so on), and one record of bob. */
+/** Memories of ada, linked in a chain (1 links to 2, 2 to 3, and so on). */
 export const drafts: ReadonlyArray<Draft> = [
   ["Tea", "Drinks tea, never coffee. See [[Kettle]]."],
   ["Kettle", "The kettle is in the cupboard above [[Stove]]."],

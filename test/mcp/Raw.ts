@@ -1,4 +1,4 @@
-/** HTTP requests that no MCP client would send: any method, any header, any body. */
+/** HTTP requests with any method, headers and body, also requests that no MCP client would send. */
 import * as Effect from "effect/Effect"
 import * as http from "node:http"
 import { text } from "node:stream/consumers"
@@ -30,7 +30,7 @@ const parsed = (body: string): unknown => {
   }
 }
 
-/** Sends a request with the usual headers and the given ones; returns the whole answer. Status 0: the connection was closed. */
+/** Sends a request with the usual headers and the given ones; returns the whole answer. Status 0: the connection failed. */
 export const ask = (
   url: string,
   { body, headers, method = "POST", path = "/mcp" }: Asked = {}

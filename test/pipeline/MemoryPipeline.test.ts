@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` fails with `invalid_scope` if the viewer does not see the scope, and `plan` if the scope has no id", () =>
+  it.effect("`remember` fails with `invalid_scope` if the viewer does not see the scope; so does `plan` if the scope has no id", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -880,7 +880,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("`sequence` with the same number for two messages fails with `invalid_draft`, and nothing is stored", () =>
+  it.effect("`sequence` with the same number for two messages that are not blank fails with `invalid_draft`, and nothing is stored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const call of [pipeline.remember, pipeline.plan]) {
@@ -1265,7 +1265,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("`recall` searches by words if there are no vectors or no Embedder; mode `vector` then fails", () => {
+  it.effect("`recall` searches by words if the store keeps no vectors or there is no Embedder; mode `vector` then fails", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -1304,7 +1304,7 @@ describe("vectors of remembered texts", () => {
 })
 
 describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, store) => {
-  it.effect("`recall` finds a new fact in place of the superseded fact, and `undo` makes the old fact valid again", () =>
+  it.effect("`recall` finds a new fact, not the superseded fact; if the store has a history, `undo` makes the old fact valid again", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
@@ -1345,7 +1345,7 @@ describe.each(Object.entries(stores))("MemoryPipeline on the store %s", (_, stor
 })
 
 describe.each(Object.entries(stores))("concurrent calls of `remember` on the store %s", (_, store) => {
-  it.effect("50 concurrent calls of `remember` with the same fact make one record with a vector", () =>
+  it.effect("50 concurrent calls of `remember` with the same fact make one record, with a vector if the store keeps vectors", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })

@@ -1,4 +1,4 @@
-/** PostgreSQL clusters for one test each, which can be stopped, suspended and promoted. Needs the server's programs on this machine. */
+/** PostgreSQL clusters that tests can start, stop, suspend and promote. Needs the server's programs on this machine. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

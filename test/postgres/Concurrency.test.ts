@@ -18,7 +18,7 @@ import { eventually, holding, isReal, named, noSchema, opened, raw, someoneWaits
 
 const seeded = (seed: string) => Effect.withRandom(Random.make(seed))
 
-/** Asserts that no connection of the place has an open transaction. */
+/** Asserts that no connection has an open transaction. The place must come from `named`. */
 const isAtRest = (at: Place) =>
   Effect.gen(function*() {
     const open = yield* raw(

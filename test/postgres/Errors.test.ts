@@ -150,7 +150,7 @@ if (isReal) {
   })
 }
 
-/** A cluster that asks for a password over TCP, with a database that no store can use, and roles that cannot open every store. */
+/** A cluster that asks for a password over TCP, with a database that no store can use, and roles that can open only some stores or none. */
 const withPasswords = Effect.gen(function*() {
   const cluster = yield* throwAway
   const [row] = yield* ask(

@@ -15,13 +15,13 @@ import type { MemoryStore } from "../../src/storage/MemoryStore.ts"
 
 export interface Server {
   readonly name: "EFFECT_MEMORY_TEST_PG_URL" | "the server of this machine" | "PGlite"
-  /** The version that the server states. */
+  /** The version that the server states; a fixed text for PGlite. */
   readonly version: string
   /** The address of the server; `undefined` for PGlite, where each store has its own server. */
   readonly url: string | undefined
 }
 
-/** An empty schema on a server, in which a test opens a store. */
+/** A schema on a server, in which a test opens a store. */
 export interface Place {
   readonly url: Redacted.Redacted
   readonly schema: string
@@ -97,7 +97,7 @@ const standingAt = (url: string) =>
     return known
   })
 
-/** Deletes the rows of a store's tables; returns `false` if the schema has no tables, so that it must be dropped. */
+/** Deletes the rows of a store's tables except `memory_meta`; returns `false` if there are no such tables: the schema must be dropped. */
 const empty = (url: string, schema: string) =>
   Effect.gen(function*() {
     const sql = yield* standingAt(url)
@@ -110,7 +110,7 @@ const empty = (url: string, schema: string) =>
     return true
   })
 
-/** An empty schema of a server, until the scope closes. One store at a time uses it. */
+/** An empty schema of a server. No other caller gets it until the scope closes. */
 const ofServer = (url: string): Effect.Effect<Place, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(

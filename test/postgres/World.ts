@@ -38,7 +38,7 @@ export const placeOf = (url: string, schema: string): Place => ({
 
 let schemas = 0
 
-/** A schema that does not exist yet, dropped when the scope closes; for tests that change the tables themselves. */
+/** A schema that does not exist yet, dropped when the scope closes; for tests that need a new schema or change its tables. */
 export const noSchema: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(() => {
   const schema = `memory_test_${process.pid}_own_${schemas++}`
   return Effect.acquireRelease(

@@ -37,7 +37,7 @@ for (const [name, layer] of Object.entries(stores)) {
         assert.deepStrictEqual(bodies(yield* search(bob, "tea coffee")), [])
       }).pipe(within))
 
-    it.effect("a turn is extracted into both stores, appears in a later context, and is erased by `forgetAll`", () =>
+    it.effect("a turn is extracted into both stores, appears in a later context, and is erased by `forgetAll` with `purge`", () =>
       Effect.gen(function*() {
         const { context, flush, forgetAll, turnEnd } = yield* service
         const { outboxes, stores } = yield* manager

@@ -178,7 +178,7 @@ describe("a link of a note", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("[[wikilinks]] in the properties of a file count as links, but not those in other metadata", () => {
+  it("[[wikilinks]] in the metadata of a file count as links; in the metadata of other records, only those in the key `links` do", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

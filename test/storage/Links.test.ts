@@ -37,8 +37,8 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
   const meant = (target: string, by: MemoryRecord) => {
     const others = sorted.filter(({ id }) => id !== by.id)
     const whole = Wikilink.nameOf(target)
+    // `split` returns at least one part
     const byName = [whole, whole.split("/").at(-1)!].map((name) =>
-      // `split` returns at least one part
       others.filter(({ source, summary }) => [summary, source.reference ?? ""].map(Wikilink.nameOf).includes(name))
     )
     const bearers = byName.find(({ length }) => length > 0) ?? []

@@ -32,7 +32,7 @@ export interface Call {
   readonly given: number
 }
 
-/** Records each call in `calls`. Dies if the engine returns more than the bound of its contract. */
+/** Records each call of the methods listed here in `calls`. Dies if the engine returns more than the bound of its contract. */
 export const counting = (engine: Engine, calls: Array<Call>): Engine => {
   const note = (op: string, asked: number, given: number) => {
     calls.push({ op, asked, given })

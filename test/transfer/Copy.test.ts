@@ -83,7 +83,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread renamed in the source gets the new name in the target by the next copy, where its old name stays in use", () =>
+  it.scoped("the next copy gives a renamed thread both names; after an append to the new name, an append to the old name fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -92,7 +92,7 @@ export const read = (root: string): Readonly<Record<string, Buffer>> =>
       .map((name) => [name.split(path.sep).join("/"), fs.readFileSync(path.join(root, name))])
   )
 
-/** Length in bytes above which a text is stored deflated. */
+/** Least length in bytes of a text that is stored deflated. */
 const long = 4_096
 
 const encode = (bytes: Buffer): typeof Files.Type[string] => {

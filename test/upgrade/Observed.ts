@@ -62,7 +62,7 @@ const encode = Schema.encodeSync(MemoryRecord)
 /** Returns the sorted ids of records. Used for answers whose order a change of ranking may change. */
 const sorted = (records: ReadonlyArray<MemoryRecord>) => records.map(({ id }) => id).sort()
 
-/** Lists every record that `System` sees, forgotten and expired ones included, except the rows that the library writes for itself. */
+/** Lists every record that `System` sees, expired ones included, except forgotten records and rows that the library writes for itself. */
 const known = (store: Service, tenant: string) =>
   Effect.map(
     Stream.runCollect(store.stream(Viewer.system(tenant), { closed: true, limit: 1_000 })),
@@ -152,5 +152,5 @@ export const observe = (store: Service, vault: VaultService): Effect.Effect<unkn
     }))
   })
 
-/** Ids of the records of a generation that no viewer may see again, because they were forgotten or purged, or have expired. */
+/** Ids of the records of a generation that were forgotten or purged, or have expired. Only `System` may still get such a record by id. */
 export const forgotten: ReadonlyArray<MemoryId> = ["forgotten", "purged", "expired"].map(stableId)

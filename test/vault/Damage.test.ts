@@ -165,7 +165,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
 })
 
 describe("vault.verify", () => {
-  it.scopedLive("vault.verify reports unreadable frontmatter, a damaged text, and a folder with the name of a note", () =>
+  it.scopedLive("vault.verify reports unreadable frontmatter, a note with invalid UTF-8, and a folder with the name of a note", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root)
@@ -210,7 +210,7 @@ describe("an older version of a record's file", () => {
           const { store } = yield* opened(root)
           yield* store.update(ada, one, { body: "the third" })
           yield* put(store, draft("new", { id: id("new"), summary: "new" }))
-          fs.cpSync(root, copy, { recursive: true }) // at this point both files are written, but not forced to disk yet
+          fs.cpSync(root, copy, { recursive: true }) // the files of both records are written, but not forced to disk yet
         }))
         for (const torn of [second, "", "\0".repeat(second.length), undefined]) {
           const again = yield* place

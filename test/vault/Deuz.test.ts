@@ -26,7 +26,7 @@ const day = 1_717_286_400_000
 const vaultOfDeuz = Effect.zipRight(TestClock.setTime(day + 60_000), copyOf("deuz"))
 
 describe("a vault written by Deuz (another memory library)", () => {
-  it.scoped("opening a Deuz vault changes no file, and each record gets Deuz's scope and an id derived from Deuz's id", () =>
+  it.scoped("opening a Deuz vault changes no file if no record expired; a record gets Deuz's scope and an id derived from Deuz's id", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       const before = files(root)

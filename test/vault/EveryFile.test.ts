@@ -153,11 +153,11 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
       file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
     const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
 
-    // a forget is lost if the writer died, and only the damaged line recorded it: the next opening writes the record's missing file
+    // a forget is lost if its line was damaged before the first opening after the writer died: this opening writes the missing file
     const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
     /**
-     * Whether the damage deleted the record's file, and the vault takes that for a forget. A vault that is opened after its writer died
-     * does not take it for a forget, since the writer may have died before it wrote the file.
+     * Whether the damage deleted the record's file, and the vault takes that for a forget. The first opening after the writer died does
+     * not take a missing file for a forget, since the writer may have died before it wrote the file.
      */
     const isRemoved = (name: string) => !isSound(name) && broken === undefined && (vault.isClosed || isRunning)
 

@@ -120,7 +120,7 @@ describe("a writer that stalls while it takes the lock", () => {
 })
 
 describe("a lock on a disk that reports different inode numbers for two names (hard links) of the same file", () => {
-  it.scopedLive("concurrent writers never take over a held lock, even if each name of a file has its own inode number", () =>
+  it.scopedLive("concurrent writes of one process never take over a held lock, even if each name of a file has its own inode number", () =>
     Effect.gen(function*() {
       const root = yield* place
       const numbers = new Map<string, number>()

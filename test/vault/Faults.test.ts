@@ -23,7 +23,7 @@ const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } 
 >
 type Code = keyof typeof codes
 const all = ["ENOSPC", "EIO", "EACCES"] as const
-/** Tries a failure at every ninth disk call. Under `npm run soak`, tries it at every call, with each error code. */
+/** Tries a failure at every ninth disk call. Under `npm run soak`, tries it at every call. */
 const step = times(9, 1)
 
 /** Makes an error as Node's file system does. */

@@ -55,7 +55,7 @@ export interface Options<O extends { readonly store: MemoryStore.Service }, E> {
    * not at all, and no other record is stored.
    */
   readonly check: (round: Round<O>) => Effect.Effect<void, E, Scope.Scope>
-  /** Runs when all processes have ended. */
+  /** Runs once for each place, when all its processes have ended. `rounds` is the number of kills at this place. */
   readonly end?: (at: string, rounds: number) => void
 }
 

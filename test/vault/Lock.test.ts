@@ -72,7 +72,7 @@ const counting = (root: string) => {
 
 const broken = new SystemError({ reason: "Unknown", module: "FileSystem", method: "stat" })
 
-/** Counts the handles opened at the lock's path. `platform` makes a platform on which some calls on the lock file first run an effect. */
+/** Counts the open handles at the lock's path. `platform` makes a platform on which some calls on the lock file first run an effect. */
 const openedBy = (root: string) => {
   let count = 0
   type Before = (() => Effect.Effect<unknown, SystemError>) | undefined
@@ -375,7 +375,7 @@ describe("the lock of a vault", () => {
       assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 
-  it.scoped("a process waits beyond the timeout for a lock whose holder keeps changing", () =>
+  it.scoped("a process that waits for a lock does not give up while the holder keeps changing", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const seen = counting(root)

@@ -345,7 +345,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("no viewer sees a note that a person puts into the folder of the library's internal records", () =>
+  it.scopedLive("no viewer except `Viewer.system` sees a note that a person puts into the folder of the library's internal records", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outbox = path.join(root, ".effect-memory/outbox")

@@ -52,8 +52,8 @@ export const opened = (
   )
 
 /**
- * Node's file system as a service, reduced to the calls that a vault makes with direct file access. A layer built on this service can
- * observe and change each of these calls.
+ * Node's file system as a service. Its methods that a vault uses are those of `DirectFiles.direct`, without the combined calls. A layer
+ * built on this service can observe and change each of these calls.
  */
 export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,

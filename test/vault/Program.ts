@@ -32,7 +32,7 @@ export const isLong = process.env["SOAK_LONG"] !== undefined
 export interface Program<A> {
   /** The next line of the output. Waits for it; dies if the process ends first, or after a timeout. */
   readonly line: Effect.Effect<A>
-  /** All lines of the output that `line` has not taken. */
+  /** Takes the lines of the output so far that were not taken yet. Does not wait for more. */
   readonly rest: Effect.Effect<ReadonlyArray<A>>
   readonly signal: (signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
   readonly tell: (text: string) => Effect.Effect<void>

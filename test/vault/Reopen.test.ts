@@ -74,7 +74,7 @@ const age = (root: string) => {
 const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a reopened vault", () => {
-  it.scoped("two vaults with the same writes, clock and random seed have the same files, byte for byte", () =>
+  it.scoped("two vaults with the same writes, clock and random seed have the same record files, byte for byte", () =>
     Effect.gen(function*() {
       const run = Effect.suspend(() =>
         Effect.gen(function*() {

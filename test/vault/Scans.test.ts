@@ -116,7 +116,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a scan reads another process's batch as a whole, even if one of its records is new", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if one of the batch's records was put during the scan", () =>
     Effect.gen(function*() {
       const { file, fileOf, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))

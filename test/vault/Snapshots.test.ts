@@ -119,7 +119,7 @@ describe("the snapshot of a vault", () => {
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const ids = yield* idsIn(root)
-      const dying = yield* opened(root) // saves no snapshot, since it is open for less than ten seconds
+      const dying = yield* opened(root) // saves no snapshot: it is open for less than ten seconds, and not closed before the test ends
       yield* Effect.scoped(Effect.gen(function*() {
         yield* opened(root)
         const [secret] = yield* dying.store.put(ada, [draft("secret")])

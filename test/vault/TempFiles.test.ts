@@ -79,7 +79,7 @@ describe("a temporary file of a vault", () => {
           fs.rmSync(path.join(root, "a"), { recursive: true })
           yield* writer.write("a/b/file", "three", { force: false, isFenced: true })
           const ended = thief.fence(writer.writerId)
-          // removes the folder before a write, and later between writing the temporary file and renaming it
+          // removes the writer's folder before a write, and later between writing the temporary file and renaming it
           yield* ended
           yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true }))
           yield* writer.createStaging

@@ -239,7 +239,7 @@ describe("vectors of a vault", () => {
     const [here, there] = [rowsOf(file(root)), rowsOf(path.join(root, ofElsewhere))]
     const head = `{"model":"m","dimensions":4}`.padEnd(31) + "\n"
     fs.rmSync(path.join(folder(root), "tenants"), { recursive: true })
-    fs.writeFileSync(file(root), Buffer.concat([Buffer.from(head), here, there.subarray(row)])) // gamma is in the first part already
+    fs.writeFileSync(file(root), Buffer.concat([Buffer.from(head), here, there.subarray(row)])) // leaves out gamma, which `here` has
     return root
   })
   const known = (store: MemoryStore.Service, tenant: string) =>

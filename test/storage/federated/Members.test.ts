@@ -344,7 +344,7 @@ describe("a configuration of a federation", () => {
         Effect.map(
           Effect.flip(Effect.scoped(Layer.build(layer))),
           (error) =>
-            [...((error as MemoryError).detail as { readonly issues: ReadonlyArray<string> }).issues].join("\n") // a refusal has issues
+            [...((error as MemoryError).detail as { readonly issues: ReadonlyArray<string> }).issues].join("\n") // this error has `issues`
         )
       assert.include(yield* issues(Federated.layer({})), "at least")
       const all = yield* issues(

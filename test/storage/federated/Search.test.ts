@@ -95,7 +95,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`maxResults` (default 3) limits the hits of one store, and `limit` the hits of all stores",
+    "`Federated.search` returns at most `maxResults` hits of each store (default 3), and at most `limit` hits in all",
     Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
       route: ({ kind }) => kind === "user" ? "b" : "a"
     }),
@@ -198,7 +198,7 @@ describe("search of a federation", () => {
       }).pipe(Effect.provide(Federated.layer({ main: memory, copies })))
     }).pipe(Effect.scoped))
 
-  it.effect("`search` reports one failure for each store without vectors, or one in all if no store has vectors", () =>
+  it.effect("`search` for text and vector reports one failure for each store without vectors, or only one if no store has vectors", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
       const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>

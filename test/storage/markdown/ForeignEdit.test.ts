@@ -201,7 +201,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
           for (const property of properties) {
             if (!fields.has(property.split(":")[0]!)) assert.include(result.right, property)
           }
-          const comments = (text: string) => text.match(/^# a comment\r?$/gm)?.length // an indented one may be text
+          const comments = (text: string) => text.match(/^# a comment\r?$/gm)?.length // an indented one may be part of a value
           if (Object.keys(after.metadata).length === Object.keys(record.metadata).length) {
             assert.strictEqual(comments(result.right), comments(text), JSON.stringify([text, result.right]))
           }
