@@ -88,6 +88,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         if (owned.length + (beginning.get(owner) ?? 0) <= maxSessions) return true
         const [oldest] = (yield* Effect.filter(owned, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
         if (oldest === undefined) return false
+        if (!sessions.has(oldest.id)) return yield* Effect.suspend(() => makeRoom(owner)) // it was ended for another session
         yield* end(oldest)
         return true
       })
@@ -117,13 +118,17 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
             if (!(yield* makeRoom(owner))) {
               return yield* refused(429, McpError.make("refused", `more than ${maxSessions} sessions are in use`))
             }
-            const session = yield* Effect.mapError(
-              makeSession(viewer, owner),
-              (error) => refusal(503, McpError.make("refused", `${error.reason}: ${failureOf(error).message}`))
+            return yield* makeSession(viewer, owner).pipe(
+              Effect.mapError((error) =>
+                refusal(503, McpError.make("refused", `${error.reason}: ${failureOf(error).message}`))
+              ),
+              Effect.tap((session) =>
+                stopped
+                  ? Effect.zipRight(end(session), refused(503, stoppingError, { connection: "close" }))
+                  : Effect.void
+              ),
+              Effect.uninterruptible // a session that began is ended by `stop`, or here
             )
-            if (!stopped) return session
-            yield* end(session)
-            return yield* refused(503, stoppingError, { connection: "close" })
           }),
         () => countBeginning(owner, -1)
       )

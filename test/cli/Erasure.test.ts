@@ -61,6 +61,9 @@ describe("effect-memory forget --user --purge on a vault with a link to a folder
       yield* told(["forget", "--purge", "--yes", ...store])
       assert.isTrue(fs.existsSync(path.join(elsewhere, "empty")))
       assert.deepStrictEqual(fs.readdirSync(own), ["linked"])
+      fs.symlinkSync(elsewhere, path.join(root, "users/bob"))
+      yield* told(["forget", "--purge", "--yes", "--user", "bob", "--store", `vault:${root}`])
+      assert.isTrue(fs.existsSync(path.join(elsewhere, "empty")))
     }))
 })
 

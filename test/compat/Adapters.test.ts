@@ -79,7 +79,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.validAt), [5])
     })))
 
-  it.scoped("`createMarkdownMemory` reads the entries that an earlier memory wrote to the same folder", () =>
+  it.scoped("a memory opened by `createMarkdownMemory` has the entries that were stored in its folder before", () =>
     Effect.gen(function*() {
       const root = yield* place
       const first = yield* Effect.scoped(

@@ -330,7 +330,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a changed, truncated or misplaced checkpoint file causes the error `corrupt`", () =>
+  it.effect("a checkpoint file with a changed spec, with a truncated text or of another run causes the error `corrupt`", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

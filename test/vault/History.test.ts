@@ -2,6 +2,7 @@
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -54,6 +55,20 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
+  it.scopedLive("lines are not erased at locations that were read before another process rewrote the file", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const [here, there] = [yield* historyOf(root), yield* historyOf(root)]
+      yield* here.news(true)
+      yield* there.news(true)
+      const [since, lines] = [here.generation(), here.locations("default", id("b"))]
+      yield* there.renew([part(1, "kept"), part(1, "kept", "b")])
+      yield* here.news(true)
+      const before = fs.readFileSync(file(root), "utf8")
+      assert.isTrue(Either.isLeft(yield* Effect.either(here.erase(lines, since))))
+      assert.strictEqual(fs.readFileSync(file(root), "utf8"), before)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scopedLive("a new record of another process is never listed as forgotten, even before its file has been read", () =>
     Effect.gen(function*() {
       const root = yield* filled

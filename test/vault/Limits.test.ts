@@ -35,7 +35,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual((yield* store.list(bob, {})).items, [])
     }))
 
-  it.scopedLive("a file in a subfolder that a person made in a scope's folder belongs to that scope", () =>
+  it.scopedLive("the file users/ada/journal/diary.md belongs to the scope of users/ada, since journal is not the folder of a scope", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, "users/ada/journal"), { recursive: true })

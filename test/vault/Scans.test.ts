@@ -279,7 +279,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* Fiber.join(past)).map(({ body }) => body), ["one", "right"])
     }))
 
-  it.scopedLive("a read of a record's history has no gap if another process purges the record during the read", () =>
+  it.scopedLive("a read of a record's history returns only consecutive revisions, even if another process then purges the record", () =>
     Effect.gen(function*() {
       const { both, compacted, other, read, reader, right, root } = yield* twins
       yield* compacted

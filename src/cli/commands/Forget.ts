@@ -171,7 +171,18 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
         // `rmdir` fails for a folder that is not empty. Any failure is ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
-    return remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)
+    const folder = pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")
+    const real = (at: string) => Effect.tryPromise(async () => (await fs.promises.realpath(at)).replaceAll("\\", "/"))
+    const own = Effect.zipWith(
+      real(root),
+      real(`${root}/${folder}`),
+      (top, at) => at === `${top}/${folder}` ? [at] : []
+    )
+    // does nothing if the folder is missing, or behind a link
+    return Effect.flatMap(
+      Effect.orElseSucceed(own, () => []),
+      (some) => Effect.forEach(some, remove, { discard: true })
+    )
   })
 
 const confirm = (question: string, yes: boolean) =>

@@ -1,14 +1,14 @@
 /**
- * Gathers and ranks the candidates of a query, that is, the records that may answer the query. Candidates are ranked by their `Signals`.
+ * Gathers the candidates of a query (the records that may answer it), and ranks them by their `Signals`. A rank is a score.
  *
  * ```text
- * candidates   the 40 best matches by words · the neighbours (see `SessionIndex`) of each of the first 10 of these · messages of
- *              speakers that the query names, in the 5 best sessions (by the share of the query's terms that a session has, plus
- *              the closeness of its time to the times in the query) · the long matches with the largest share of the query's terms
+ * by words     the 40 matches with the highest BM25, and the neighbours (see `SessionIndex`) of the first 10 of them
+ * by speaker   up to 32 messages of the speakers that the query names, from the 5 best sessions (see `SessionIndex.best`)
+ * by length    up to 16 long matches, those with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. Matches that are not candidates are ordered by BM25. None of them has a higher rank (a score)
- * than a candidate of positive rank. The candidates and the order of the first hits do not depend on the number of requested hits.
+ * A message is a record that has a session. The other matches are no candidates. They are ordered by BM25, and none of them has a higher
+ * rank than a candidate whose rank is positive. The number of wanted hits changes neither the candidates nor the order of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"

@@ -248,7 +248,9 @@ const merge = (
     for (const { record } of result.hits) if (ownerOf(record.id) !== store) isAlsoIn(record.id, store)
     const part = result.hits.length > 0 ? ours.length / result.hits.length : isMirror ? 0 : 1
     left.limit += Math.round(part * result.leftOut.limit)
-    if (result.leftOut.exact === false || (part > 0 && part < 1 && result.leftOut.limit > 0)) isExact = false // an estimate
+    if (result.leftOut.exact === false || (part < 1 && result.leftOut.limit > 0 && !(isMirror && part === 0))) {
+      isExact = false // an estimate
+    }
     left.folded += Math.round(part * result.leftOut.folded)
     if (result.awaiting !== undefined) awaiting = (awaiting ?? 0) + Math.round(part * result.awaiting)
   }

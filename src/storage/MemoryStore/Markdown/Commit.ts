@@ -69,7 +69,6 @@ export interface Dependencies extends WritePlan.Dependencies {
 /** Makes the `Commit` of a vault, which plans and writes its batches. */
 export const make = (dependencies: Dependencies): Commit => {
   const { erasePurged, fs, guard, history, isClean, isOurs, removeSnapshot, rollBack, state, written } = dependencies
-
   /** Replaces and removes files as planned. An edited file stays, and becomes the next revision, unless the plan purges its record. */
   const writeFiles = (plans: ReadonlyArray<WritePlan.WritePlan>): Io<void> =>
     Effect.gen(function*() {
@@ -94,8 +93,9 @@ export const make = (dependencies: Dependencies): Commit => {
   /** Purges records on a full disk. Removes their files, and erases their lines in the history. Appends nothing to the history. */
   const purgeInPlace = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
+      const since = history.generation()
       const lines = yield* history.linesOf(Array.from(ids, (id) => ({ tenant, id, offset: Infinity })))
-      yield* Effect.zipRight(writeFiles(plans), history.erase(lines)).pipe(
+      yield* Effect.zipRight(writeFiles(plans), history.erase(lines, since)).pipe(
         Effect.tapError(() => Effect.option(WritePlan.rollBack(fs, [], beforeOf(plans))))
       )
       updateState(plans)

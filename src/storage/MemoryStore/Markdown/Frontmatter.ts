@@ -217,9 +217,9 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * A frame is the text around the body of a note that the library did not write. The history stores the frame next to the record. The
- * author's text can thus be restored byte for byte, although the body is stored only once. A file that the library wrote needs no frame,
- * since the library can print its text again.
+ * A frame is what surrounds the body in a note of another author: the text before the body, and the text after it. The history stores the
+ * frame next to the record. The note can thus be restored byte for byte, although its body is stored only once. A file in the library's own
+ * format needs no frame, since the library can print its text again.
  */
 
 /** The text around the body in a file. */

@@ -85,8 +85,10 @@ export interface History {
   readonly checkpoint: Io<void>
   /** Returns the locations of all lines of these records before their offsets. Cost: reads the whole file. See `RevisionIndex.linesOf`. */
   readonly linesOf: (records: ReadonlyArray<RevisionIndex.Purged>) => Io<ReadonlyArray<HistoryLine.RevisionLocation>>
-  /** Overwrites lines in place. The `.md` files of a line's batch must be on disk, unless the batch consists of this line only. */
-  readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>) => Io<void>
+  /** Overwrites lines in place; `lost` if the generation is not `since`. The `.md` files of a batch of several lines must be on disk. */
+  readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>, since: number) => Io<void>
+  /** Whether `erase` has overwritten the whole line. */
+  readonly isErased: (location: HistoryLine.RevisionLocation) => Io<boolean>
   /** Replaces the whole history by these revisions. Those of one record must be in order, oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
   /** Rewrites the file without erased and outdated lines, if these are most of the file. Needs the lock. */
@@ -116,7 +118,6 @@ export const make = (fs: VaultFileSystem): History => {
    * also has its lines (`bytes`) and the checksum of its first line. Both show whether another process later wrote at the same offset.
    */
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
-
   /** Adds a batch to the index. Also adds it to `pending`, unless its `.md` files are on disk (`isSynced`). */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, { isOurs = false, isSynced = false }) => {
     const made: HistoryLine.Batch = { number, locations: parts, erased: revisions.add(parts), isOurs }
@@ -382,8 +383,10 @@ export const make = (fs: VaultFileSystem): History => {
       markCheckpointed(batch)
     })),
     linesOf: (records) => Effect.flatMap(fs.bytesFrom(file, 0), (bytes) => RevisionIndex.linesOf(bytes, records)),
-    erase: (erased) =>
+    isErased: (location) => Effect.map(lineOf(location), (line) => HistoryLine.metaOf(line)?.state === "blank"),
+    erase: (erased, since) =>
       serialized(Effect.gen(function*() {
+        if (generation !== since) return yield* lost
         for (const location of erased) {
           const { batch, isKept, length, offset, part, parts } = location
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }

@@ -12,6 +12,7 @@
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -128,7 +129,8 @@ export const reprint = (lines: ReadonlyArray<readonly [meta: Meta, row: string]>
 /** Prints a line without content. The line overwrites an erased line of `length` bytes, and is filled up with spaces. */
 export const blank = (meta: Meta, length: number): Uint8Array => {
   const body = `${JSON.stringify({ ...meta, state: "blank" } satisfies Meta)}\t`.padEnd(length - checksumLength - 2)
-  return encoder.encode(`${sha256(body)}\t${body}\n`)
+  const line = encoder.encode(`${sha256(body)}\t${body}\n`)
+  return line.length === length ? line : encoder.encode("\n".padStart(length)) // a fragment of a damaged line may be too short
 }
 
 /** Encodes a revision as the content of a line. */
@@ -182,7 +184,9 @@ export const partsOf = (line: Uint8Array): { readonly meta: Meta; readonly row: 
   ) // the pattern of an id
   return { meta, row: line.subarray(end < 0 ? line.length : end + 1) }
 }
-const parsedMeta = Option.liftThrowable((text: string) => JSON.parse(text) as Meta) // a damaged line may have other types
+const parsedMeta = (text: string): Option.Option<Meta> =>
+  Option.filter(Option.liftThrowable((text: string): unknown => JSON.parse(text))(text), isMeta)
+const isMeta = (json: unknown): json is Meta => Predicate.isRecord(json) // the values of damaged metadata may have other types
 
 /** A line that was read. The other lines of its batch may be missing. */
 export interface Line {

@@ -152,6 +152,23 @@ export const withTimes = (
     return timed
   })
 
+/**
+ * Returns the records that a batch purges. `isInternal`: whether all are the library's own records. `isIndexed`: whether they are, and the
+ * index knows all their lines, except those of batches that were rolled back and damaged ones.
+ */
+export const purgedBy = ({ erased, locations }: HistoryLine.Batch) => {
+  const records = locations.filter(({ isErased }) => isErased)
+  const ofRecord = Arr.groupBy(erased, ({ id, tenant }): string => `${tenant}\n${id}`)
+  const linesOf = ({ id, tenant }: Purged): ReadonlyArray<RevisionLocation> => ofRecord[`${tenant}\n${id}`] ?? none
+  const files = records.map((record) => filesOf([record, ...linesOf(record)]))
+  const isInternalRow = files.every((some) => some.length > 0 && some.every(isInternal))
+  return {
+    records,
+    isInternal: isInternalRow,
+    isIndexed: isInternalRow && records.every((record) => linesOf(record).length < revisionsKept)
+  }
+}
+
 /** A record, and the offset of the line that purges it; `Infinity` if there is no such line. */
 export type Purged = Pick<RevisionLocation, "tenant" | "id" | "offset">
 

@@ -16,14 +16,14 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import * as ChangeFeed from "../../ChangeFeed.ts"
-import { revisionsKept, type VectorBackend, type Write } from "../../MemoryStore.ts"
+import type { VectorBackend, Write } from "../../MemoryStore.ts"
 import * as Commit from "./Commit.ts"
 import * as Document from "./Document.ts"
 import * as History from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import { isLost, lost } from "./Lock.ts"
-import { filesOf } from "./RevisionIndex.ts"
+import { filesOf, purgedBy } from "./RevisionIndex.ts"
 import * as RevisionReader from "./RevisionReader.ts"
 import * as Snapshot from "./Snapshot.ts"
 import * as VaultFile from "./VaultFile.ts"
@@ -111,11 +111,12 @@ export const open = (
     let isWritten = false
     /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
+    /** Sequence number of the last batch for which `catchUp` has checked whether its purged texts are erased. */
+    let lastCheckedPurge = 0
     /** Generation of the history (a counter of its rewrites) at the last scan of all files, or after this process's own last rewrite. */
     let readGeneration = 0
     /** Batches that purged texts, by sequence number. The texts are still in the history, because overwriting them failed. */
     const pendingErasures = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
-
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<VaultState.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changeFeed.publish(tenant, [event]), { discard: true })
@@ -222,12 +223,16 @@ export const open = (
       if (pendingErasures.size > 0) return Effect.void
       return Effect.zipRight(fs.force(filesOf(locations)), history.checkpoint)
     })
-
     /** Brings state and history up to date. Needs the vault's lock. A failure becomes `lost` if another process has taken over the lock. */
     const catchUp: Io<void> = Effect.gen(function*() {
       yield* rollBackFailed
       yield* follow(true)
       for (const [batch, isPurge] of Array.from(pendingErasures.values())) yield* erasePurged(batch, isPurge)
+      for (const batch of history.pending().filter(({ number }) => number > lastCheckedPurge)) {
+        const last = batch.isOurs ? undefined : batch.erased.at(-1) // still there, if the writer died before it erased the texts
+        if (last !== undefined && !(yield* history.isErased(last))) yield* erasePurged(batch)
+        lastCheckedPurge = batch.number
+      }
       yield* sweep(guard)
       if (history.pending().reduce((sum, { locations }) => sum + locations.length, 0) > waiting) yield* checkpoint
       const generation = history.generation()
@@ -237,10 +242,7 @@ export const open = (
         readGeneration = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    /**
-     * Writes batches. Before a purge, makes a checkpoint if the record was written in a pending batch with others: a crash during the purge
-     * would otherwise leave the text, or lose the others. On a full disk, there is no checkpoint, and the record is purged all the same.
-     */
+    /** Writes batches. First makes a checkpoint, if possible, before a purge of a record that was written in a pending batch with others. */
     const write = (batches: ReadonlyArray<Commit.Prepared>) => {
       const isPurged = ({ id, tenant }: History.RevisionLocation) =>
         batches.some((batch) => batch.isSeparate && batch.tenant === tenant && batch.ids.has(id))
@@ -295,19 +297,22 @@ export const open = (
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
-    /** Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. */
-    const overwriteLines = ({ erased, locations }: History.Batch, isPurge: boolean): Io<void> =>
+    /**
+     * Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. The lines that the index knows
+     * are the last ones, so that another process notices that they are not erased if this one dies before.
+     */
+    const overwriteLines = (batch: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
-        const rows = new Set(erased.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        const purged = locations.filter(({ isErased }) => isErased)
-        const isOnlyRows = !isPurge && purged.every(({ id }) => rows.has(id)) // the library's own records
-        const isIndexed = isOnlyRows &&
-          purged.every(({ id }) => erased.filter((one) => one.id === id).length < revisionsKept)
-        const lines = isIndexed ? erased : yield* history.linesOf(purged)
-        const pending = new Set(history.pending().map(({ number }) => number))
-        if (lines.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
-        yield* history.erase(lines)
-        if (!isOnlyRows) yield* snapshot.remove // snapshots contain no internal records
+        const since = history.generation()
+        const { isIndexed, isInternal, records } = purgedBy(batch)
+        const known = new Set(batch.erased.map(({ offset }) => offset))
+        const others = isIndexed && !isPurge ? [] : yield* history.linesOf(records)
+        const lines = [...others.filter(({ offset }) => !known.has(offset)), ...batch.erased]
+        const isPending = (line: History.RevisionLocation) =>
+          history.pending().some(({ number }) => number === line.batch)
+        if (lines.some((line) => line.parts > 1 && isPending(line))) yield* checkpoint
+        yield* history.erase(lines, since)
+        if (isPurge || !isInternal) yield* snapshot.remove // snapshots contain no internal records
       })
 
     const revisions = RevisionReader.make(history, state, () => lastReadBatch)
