@@ -120,7 +120,8 @@ export const make = (fs: VaultFileSystem): History => {
   const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
   /** Adds a batch to the index. Also adds it to `pending`, unless its `.md` files are on disk (`isSynced`). */
   const addBatch = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, { isOurs = false, isSynced = false }) => {
-    const made: HistoryLine.Batch = { number, locations: parts, erased: revisions.add(parts), isOurs }
+    const [now, erased] = [generation + Number(isPartial), revisions.add(parts)]
+    const made: HistoryLine.Batch = { number, generation: now, locations: parts, erased, isOurs }
     batch = Math.max(batch, number)
     if (!isSynced) pending.push(made)
     return made
@@ -236,7 +237,6 @@ export const make = (fs: VaultFileSystem): History => {
       isTorn = false
       return start
     })
-
   /** Rolls back a batch at offset `at`. Appends a line that says so. On a full disk, blanks the batch's `length` bytes instead. */
   const undo = (number: number, at: number, length: number): Io<void> =>
     appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(

@@ -74,6 +74,8 @@ export interface Batch {
   readonly locations: ReadonlyArray<Parsed>
   /** Locations of the revisions that the batch erases. The lines of these revisions have to be overwritten. */
   readonly erased: ReadonlyArray<RevisionLocation>
+  /** Generation of the history (see `History.generation`) in which the locations are those of these lines. */
+  readonly generation: number
   /** Whether this process appended the batch. Its files count as read once this process has written them. */
   readonly isOurs: boolean
 }

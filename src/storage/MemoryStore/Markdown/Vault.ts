@@ -303,7 +303,6 @@ export const open = (
      */
     const overwriteLines = (batch: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
-        const since = history.generation()
         const { isIndexed, isInternal, records } = purgedBy(batch)
         const known = new Set(batch.erased.map(({ offset }) => offset))
         const others = isIndexed && !isPurge ? [] : yield* history.linesOf(records)
@@ -311,7 +310,7 @@ export const open = (
         const isPending = (line: History.RevisionLocation) =>
           history.pending().some(({ number }) => number === line.batch)
         if (lines.some((line) => line.parts > 1 && isPending(line))) yield* checkpoint
-        yield* history.erase(lines, since)
+        yield* history.erase(lines, batch.generation)
         if (isPurge || !isInternal) yield* snapshot.remove // snapshots contain no internal records
       })
 
