@@ -153,7 +153,7 @@ const view = (files: Files, path: string, range: Input["view_range"]): Answer =>
     }
     const [first, last] = range ?? [1, -1]
     const end = last === -1 ? lines.length : last
-    if (first < 1 || (range !== undefined && (first > Math.max(1, lines.length) || (last !== -1 && end < first)))) {
+    if (first < 1 || (range !== undefined && (first > Math.max(1, lines.length) || (last !== -1 && last < first)))) {
       return yield* failed(
         "invalid_draft",
         `Error: Invalid \`view_range\` parameter: [${first}, ${last}]. It should be within the lines of the file: [1, ${lines.length}]`

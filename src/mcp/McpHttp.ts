@@ -102,7 +102,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         const session: Session = { id, owner, scope, connection, open: 0, usedAt: yield* Clock.currentTimeMillis }
         sessions.set(id, session)
         return session
-      }).pipe(Effect.provideService(MemoryService.MemoryService, memory), Effect.uninterruptible)
+      }).pipe(Effect.provideService(MemoryService.MemoryService, memory))
 
     const countBeginning = (owner: string, by: 1 | -1) =>
       Effect.sync(() => {

@@ -126,13 +126,10 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
  * Gives each decision, except a DELETE, the importance and attributes of its fact, and its kind if the decision has none. The fact of a
  * decision is the fact with the same text, or else a fact with a similar text. A single fact is the fact of every ADD and UPDATE. Drops a
  * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one fact: of the facts without a decision, the one
- * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. @internal
+ * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. The added
+ * facts are returned as a second list. @internal
  */
-export const attribute = (...args: Parameters<typeof attributeInParts>): ReadonlyArray<Decision> =>
-  attributeInParts(...args).flat()
-
-/** Does the same as `attribute`, but returns the facts that are added for a DELETE as a second list. @internal */
-export const attributeInParts = (
+export const attribute = (
   decisions: ReadonlyArray<Decision>,
   facts: ReadonlyArray<Fact>,
   existing: ReadonlyArray<MemoryRecord>,

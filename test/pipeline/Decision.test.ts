@@ -3,8 +3,12 @@ import * as FastCheck from "effect/FastCheck"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { collapseSpace as collapse, embeddingText, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { Fact } from "../../src/pipeline/Extraction.ts"
-import { attribute, type Decision, indexOf, makeNearest } from "../../src/pipeline/Reconciliation.ts"
+import * as Reconciliation from "../../src/pipeline/Reconciliation.ts"
+import { type Decision, indexOf, makeNearest } from "../../src/pipeline/Reconciliation.ts"
 import * as Tokenizer from "../../src/ranking/Tokenizer.ts"
+
+/** Returns all decisions of `Reconciliation.attribute`, the added facts last. */
+const attribute = (...args: Parameters<typeof Reconciliation.attribute>) => Reconciliation.attribute(...args).flat()
 
 const record = (body: string): MemoryRecord =>
   new MemoryRecord({

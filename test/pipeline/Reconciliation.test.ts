@@ -7,7 +7,9 @@ import { deriveSummary, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as Reconciliation from "../../src/pipeline/Reconciliation.ts"
 import { answers } from "./answers.ts"
 
-const { applyEvents, attribute, buildDecisionPrompt, parseDecision } = Reconciliation
+const { applyEvents, buildDecisionPrompt, parseDecision } = Reconciliation
+/** Returns all decisions of `Reconciliation.attribute`, the added facts last. */
+const attribute = (...args: Parameters<typeof Reconciliation.attribute>) => Reconciliation.attribute(...args).flat()
 type Decision = Reconciliation.Decision
 
 const record = (body: string, fields: Partial<ConstructorParameters<typeof MemoryRecord>[0]> = {}) =>

@@ -52,6 +52,12 @@ const faulty = (plan: Plan) =>
     Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
   )
 
+/** Makes Node's file system of a process that dies: after `calls` more calls, every call fails. */
+const dying = (life: { calls: number }) =>
+  calling((method, at) =>
+    Effect.suspend(() => life.calls-- > 0 ? Effect.void : Effect.fail(failure("EIO", method, at)))
+  )
+
 const [a, b, c] = [id("a"), id("b"), id("c")]
 /** Id of the note `Note.md`, which its author wrote by hand. */
 const note = MemoryId.foreign("file", "Note.md")
@@ -143,19 +149,14 @@ describe("a purge in a vault", () => {
     Effect.gen(function*() {
       for (let at = 1, died = true; died; at += times(2, 1)) {
         const root = yield* place
-        let left = Infinity
-        const dying = calling((method, at) =>
-          Effect.suspend(() => {
-            return left-- > 0 ? Effect.void : Effect.fail(failure("EIO", method, at))
-          })
-        )
+        const life = { calls: Infinity }
         yield* Effect.scoped(Effect.gen(function*() {
-          const { store } = yield* opened(root, { lockTimeout: 30 }, dying)
+          const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
           yield* store.put(ada, [draft(long("secret"), { id: a }), draft(long("public"), { id: b })])
-          left = at - 1
+          life.calls = at - 1
           yield* Effect.either(store.forget(ada, [a], { purge: true }))
-          died = left < 0
-          left = 0 // nothing that the dead process does later reaches the disk
+          died = life.calls < 0
+          life.calls = 0 // nothing that the dead process does later reaches the disk
         }))
         yield* Effect.scoped(Effect.gen(function*() {
           const { store } = yield* opened(root, { lockTimeout: 30 })
@@ -176,18 +177,15 @@ describe("two processes with the same vault", () => {
     Effect.gen(function*() {
       for (let at = 1, died = true; died; at += times(2, 1)) {
         const root = yield* place
-        let left = Infinity
-        const dying = calling((method, where) =>
-          Effect.suspend(() => left-- > 0 ? Effect.void : Effect.fail(failure("EIO", method, where)))
-        )
+        const life = { calls: Infinity }
         yield* Effect.scoped(Effect.gen(function*() {
-          const { store } = yield* opened(root, { lockTimeout: 30 }, dying)
+          const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
           yield* put(store, draft(long("secret"), { id: a }))
           const other = yield* opened(root, { lockTimeout: 30 })
-          left = at - 1
+          life.calls = at - 1
           yield* Effect.either(store.forget(ada, [a], { purge: true }))
-          died = left < 0
-          left = 0
+          died = life.calls < 0
+          life.calls = 0
           yield* other.vault.refresh
           yield* put(other.store, draft(long("later"), { id: c }))
           const isFound = (yield* get(other.store, ada, a)) !== undefined

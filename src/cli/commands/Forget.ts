@@ -161,7 +161,7 @@ const erase = (shared: Shared, yes: boolean) =>
 
 /** Removes the empty folders of an erased person from a vault. A folder with a file or a link, at any depth, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
-  Effect.suspend(() => {
+  Effect.gen(function*() {
     const remove = (folder: string): Effect.Effect<void> =>
       Effect.gen(function*() {
         const read = Effect.tryPromise(() => fs.promises.readdir(folder, { withFileTypes: true }))
@@ -172,17 +172,13 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
     const folder = pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")
-    const real = (at: string) => Effect.tryPromise(async () => (await fs.promises.realpath(at)).replaceAll("\\", "/"))
-    const own = Effect.zipWith(
-      real(root),
-      real(`${root}/${folder}`),
-      (top, at) => at === `${top}/${folder}` ? [at] : []
-    )
-    // does nothing if the folder is missing, or behind a link
-    return Effect.flatMap(
-      Effect.orElseSucceed(own, () => []),
-      (some) => Effect.forEach(some, remove, { discard: true })
-    )
+    const real = (at: string) =>
+      Effect.tryPromise(async () => (await fs.promises.realpath(at)).replaceAll("\\", "/")).pipe(
+        Effect.orElseSucceed(() => undefined)
+      )
+    const own = yield* real(`${root}/${folder}`)
+    // a folder behind a link has another real path
+    if (own !== undefined && own === `${yield* real(root)}/${folder}`) yield* remove(own)
   })
 
 const confirm = (question: string, yes: boolean) =>

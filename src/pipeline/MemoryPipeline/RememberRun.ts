@@ -199,7 +199,7 @@ const reconcile = (
       ...existing.map(embeddingText),
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
-    const [attributed, rescued] = Reconciliation.attributeInParts(decisions, facts, existing, wordsOf)
+    const [attributed, rescued] = Reconciliation.attribute(decisions, facts, existing, wordsOf)
     // a fact that replaces a deleted memory is left out last, since otherwise neither of them would remain
     const { kept, leftOut: excess } = Extraction.firstDecisions([...rescued, ...attributed], maxFacts, existing)
     yield* paced(64 * (existing.length + decisions.length))

@@ -83,8 +83,8 @@ export interface History {
   readonly hasFailedAppend: () => boolean
   /** Appends a checkpoint: a line which states that the `.md` files of all batches so far are on disk. */
   readonly checkpoint: Io<void>
-  /** Returns the locations of all lines of these records before their offsets. Cost: reads the whole file. See `RevisionIndex.linesOf`. */
-  readonly linesOf: (records: ReadonlyArray<RevisionIndex.Purged>) => Io<ReadonlyArray<HistoryLine.RevisionLocation>>
+  /** Returns all lines of these records (see `RevisionIndex.linesOf`). `known`: default, their lines in the index. Reads the whole file. */
+  readonly linesOf: (records: RevisionIndex.Purged, known?: RevisionIndex.Lines) => Io<RevisionIndex.Lines>
   /** Overwrites lines in place; `lost` if the generation is not `since`. The `.md` files of a batch of several lines must be on disk. */
   readonly erase: (locations: ReadonlyArray<HistoryLine.RevisionLocation>, since: number) => Io<void>
   /** Whether `erase` has overwritten the whole line. */
@@ -263,7 +263,6 @@ export const make = (fs: VaultFileSystem): History => {
   })
   /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
-
   /** Fails if the file has changed since it was read. Another process has then written, after that process or this one lost the lock. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {
     const now = Option.getOrUndefined(stat)
@@ -382,7 +381,8 @@ export const make = (fs: VaultFileSystem): History => {
       yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
       markCheckpointed(batch)
     })),
-    linesOf: (records) => Effect.flatMap(fs.bytesFrom(file, 0), (bytes) => RevisionIndex.linesOf(bytes, records)),
+    linesOf: (records, known = records.flatMap(({ id, tenant }) => revisions.of(tenant, id))) =>
+      Effect.flatMap(fs.bytesFrom(file, 0), (bytes) => RevisionIndex.linesOf(bytes, records, known)),
     isErased: (location) => Effect.map(lineOf(location), (line) => HistoryLine.metaOf(line)?.state === "blank"),
     erase: (erased, since) =>
       serialized(Effect.gen(function*() {

@@ -180,10 +180,8 @@ export const partsOf = (line: Uint8Array): { readonly meta: Meta; readonly row: 
   const end = line.indexOf(tab, checksumLength + 1)
   const text = decoder.decode(line.subarray(checksumLength + 1, end < 0 ? line.length : end))
   const [, id] = /"id":"([0-9A-Z]{26})"/.exec(text) ?? []
-  const meta = Option.getOrElse(
-    parsedMeta(text),
-    (): Meta => ({ epoch: 0, ...(id !== undefined && { id: id as MemoryId }) })
-  ) // the pattern of an id
+  const shown: Meta = { epoch: 0, ...(id !== undefined && { id: id as MemoryId }) } // the pattern is that of an id
+  const meta = Option.getOrElse(parsedMeta(text), () => shown)
   return { meta, row: line.subarray(end < 0 ? line.length : end + 1) }
 }
 const parsedMeta = (text: string): Option.Option<Meta> =>

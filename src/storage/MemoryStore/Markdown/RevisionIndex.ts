@@ -159,7 +159,8 @@ export const withTimes = (
 export const purgedBy = ({ erased, locations }: HistoryLine.Batch) => {
   const records = locations.filter(({ isErased }) => isErased)
   const ofRecord = Arr.groupBy(erased, ({ id, tenant }): string => `${tenant}\n${id}`)
-  const linesOf = ({ id, tenant }: Purged): ReadonlyArray<RevisionLocation> => ofRecord[`${tenant}\n${id}`] ?? none
+  const linesOf = ({ id, tenant }: Purged[number]): ReadonlyArray<RevisionLocation> =>
+    ofRecord[`${tenant}\n${id}`] ?? none
   const files = records.map((record) => filesOf([record, ...linesOf(record)]))
   const isInternalRow = files.every((some) => some.length > 0 && some.every(isInternal))
   return {
@@ -169,21 +170,24 @@ export const purgedBy = ({ erased, locations }: HistoryLine.Batch) => {
   }
 }
 
-/** A record, and the offset of the line that purges it; `Infinity` if there is no such line. */
-export type Purged = Pick<RevisionLocation, "tenant" | "id" | "offset">
+/** Locations of lines in the history file. */
+export type Lines = ReadonlyArray<RevisionLocation>
+/** Records, each with the offset of the line that purges it; `Infinity` if there is no such line. */
+export type Purged = ReadonlyArray<Pick<RevisionLocation, "tenant" | "id" | "offset">>
 
 /**
  * Returns the locations of all lines of these records before their offsets, in the order of the file. An index lacks some of these lines:
  * those of revisions beyond `revisionsKept`, of batches that were rolled back, and damaged ones. Also returns the lines of any record that
- * a process began to erase before it died. `bytes` is the whole history file. Cost: reads the metadata of each line.
+ * a process began to erase before it died. The lines in `known` come last, also damaged ones. `bytes` is the whole history file. Cost: reads the metadata of each line.
  */
 export const linesOf = (
   bytes: Uint8Array,
-  records: ReadonlyArray<Purged>
-): Effect.Effect<ReadonlyArray<RevisionLocation>> =>
+  records: Purged,
+  known: Lines
+): Effect.Effect<Lines> =>
   Effect.gen(function*() {
     const paced = EventLoop.pacer()
-    const byId: Readonly<Record<string, ReadonlyArray<Purged>>> = Arr.groupBy(records, ({ id }): string => id)
+    const byId: Readonly<Record<string, Purged>> = Arr.groupBy(records, ({ id }): string => id)
     const isPurged = ({ id, tenant }: HistoryLine.Meta, offset: number) =>
       byId[id ?? ""]?.some((one) => (tenant === undefined || one.tenant === tenant) && offset < one.offset) === true
     const found: Array<RevisionLocation> = []
@@ -198,7 +202,8 @@ export const linesOf = (
       yield* paced(16 + (line.length >> 10))
       at = end + 1
     }
-    return found
+    const offsets = new Set(known.map(({ offset }) => offset))
+    return [...found.filter(({ offset }) => !offsets.has(offset)), ...known]
   })
 
 const lineBreak = 10

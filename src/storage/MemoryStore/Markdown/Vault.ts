@@ -244,9 +244,11 @@ export const open = (
     }).pipe(Effect.tapError(() => guard))
     /** Writes batches. First makes a checkpoint, if possible, before a purge of a record that was written in a pending batch with others. */
     const write = (batches: ReadonlyArray<Commit.Prepared>) => {
+      const purges = batches.filter(({ isSeparate }) => isSeparate)
       const isPurged = ({ id, tenant }: History.RevisionLocation) =>
-        batches.some((batch) => batch.isSeparate && batch.tenant === tenant && batch.ids.has(id))
-      const isNeeded = history.pending().some(({ locations }) => locations.length > 1 && locations.some(isPurged))
+        purges.some((batch) => batch.tenant === tenant && batch.ids.has(id))
+      const isNeeded = purges.length > 0 &&
+        history.pending().some(({ locations }) => locations.length > 1 && locations.some(isPurged))
       return Effect.zipRight(isNeeded ? Effect.option(checkpoint) : Effect.void, commits.write(batches))
     }
     const writers = yield* Commit.makeWriters(lock, {
@@ -304,9 +306,7 @@ export const open = (
     const overwriteLines = (batch: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
         const { isIndexed, isInternal, records } = purgedBy(batch)
-        const known = new Set(batch.erased.map(({ offset }) => offset))
-        const others = isIndexed && !isPurge ? [] : yield* history.linesOf(records)
-        const lines = [...others.filter(({ offset }) => !known.has(offset)), ...batch.erased]
+        const lines = isIndexed && !isPurge ? batch.erased : yield* history.linesOf(records, batch.erased)
         const isPending = (line: History.RevisionLocation) =>
           history.pending().some(({ number }) => number === line.batch)
         if (lines.some((line) => line.parts > 1 && isPending(line))) yield* checkpoint
