@@ -145,31 +145,54 @@ describe("a purge in a vault", () => {
       }))
     }))
 
-  it.scopedLive("a process after one that died in a purge finds the record whole or erases its text, and loses no other record of its batch", () =>
-    Effect.gen(function*() {
-      for (let at = 1, died = true; died; at += times(2, 1)) {
-        const root = yield* place
-        const life = { calls: Infinity }
-        yield* Effect.scoped(Effect.gen(function*() {
-          const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
-          yield* store.put(ada, [draft(long("secret"), { id: a }), draft(long("public"), { id: b })])
-          life.calls = at - 1
-          yield* Effect.either(store.forget(ada, [a], { purge: true }))
-          died = life.calls < 0
-          life.calls = 0 // nothing that the dead process does later reaches the disk
-        }))
-        yield* Effect.scoped(Effect.gen(function*() {
-          const { store } = yield* opened(root, { lockTimeout: 30 })
-          yield* put(store, draft(long("later"), { id: c }))
-          const message = `died at call ${at}`
-          assert.strictEqual((yield* the(store, ada, b)).body, long("public"), message)
-          const isFound = (yield* get(store, ada, a)) !== undefined
-          const history = fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8")
-          assert.strictEqual(history.includes("secret"), isFound, message)
-        }))
-        fs.rmSync(root, { recursive: true })
-      }
-    }).pipe(Logger.withMinimumLogLevel(LogLevel.None)))
+  const purges: Readonly<
+    Record<string, (store: MemoryStore.Service) => Effect.Effect<unknown, MemoryError.MemoryError>>
+  > = {
+    "a purge": (store) => store.forget(ada, [a], { purge: true }),
+    "a batch that updates a record and purges it": (store) =>
+      store.apply(ada, [
+        { _tag: "Update", id: a, patch: { body: long("second secret") } },
+        { _tag: "Forget", id: a, purge: true }
+      ]),
+    "a batch that updates a record, purges it and puts it again": (store) =>
+      store.apply(ada, [
+        { _tag: "Update", id: a, patch: { body: long("second secret") } },
+        { _tag: "Forget", id: a, purge: true },
+        { _tag: "Put", draft: draft(long("put again"), { id: a }) }
+      ])
+  }
+  for (const [name, purge] of Object.entries(purges)) {
+    it.scopedLive(
+      `a process after one that died in ${name} finds the record whole or erases its text, and loses no other record of its batch`,
+      () =>
+        Effect.gen(function*() {
+          for (let at = 1, died = true; died; at += times(2, 1)) {
+            const root = yield* place
+            const life = { calls: Infinity }
+            yield* Effect.scoped(Effect.gen(function*() {
+              const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
+              yield* store.put(ada, [draft(long("secret"), { id: a }), draft(long("public"), { id: b })])
+              life.calls = at - 1
+              yield* Effect.either(purge(store))
+              died = life.calls < 0
+              life.calls = 0 // nothing that the dead process does later reaches the disk
+            }))
+            yield* Effect.scoped(Effect.gen(function*() {
+              const { store } = yield* opened(root, { lockTimeout: 30 })
+              yield* put(store, draft(long("later"), { id: c }))
+              const message = `died at call ${at}`
+              assert.strictEqual((yield* the(store, ada, b)).body, long("public"), message)
+              const found = (yield* get(store, ada, a))?.body
+              assert.include([undefined, long("secret"), long("put again")], found)
+              const history = fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8")
+              assert.strictEqual(history.includes("secret"), found === long("secret"), message)
+              assert.notInclude(history, "second secret", message)
+            }))
+            fs.rmSync(root, { recursive: true })
+          }
+        }).pipe(Logger.withMinimumLogLevel(LogLevel.None))
+    )
+  }
 })
 
 describe("two processes with the same vault", () => {

@@ -125,7 +125,8 @@ export const make = (
     const revision = current?.row.record.revision ?? history.newest(tenant, id)?.revision ?? 0
     if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
-    const isPurged = writes.some(({ next }) => next === undefined) // a record that is put after its purge keeps nothing of its file
+    const lastPurge = writes.findLastIndex(({ next }) => next === undefined)
+    const isPurged = lastPurge >= 0 // a record that is put after its purge keeps nothing of its file
     const note = isPurged ? undefined : yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* isInUse(fs, note.path)))
@@ -179,11 +180,11 @@ export const make = (
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
       (yield* history.isWhole(newest))
-    const first = current && !isKept && last
+    const first = current && !isKept && last && !isPurged
       ? [earlierOf(current)]
       : []
-    // keeps the last `revisionsKept` writes. Also keeps each erasure (`next` is `undefined`), which removes the earlier revisions
-    const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
+    // keeps the last `revisionsKept` writes after the last purge, and this purge. The texts before the purge are never written
+    const kept = writes.filter((_, n) => n === lastPurge || n > lastPurge && n >= writes.length - revisionsKept)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,
       id,
