@@ -1,4 +1,7 @@
-/** The first words of the titles of tests and of the comments of `src`; and the comment above every exported declaration of `src`. */
+/**
+ * Tests that no title of a test and no comment of `src` begins with a preposition, conjunction or relative word, and that every exported
+ * declaration of `src` has a comment above it.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { readdirSync, readFileSync } from "node:fs"
 import { join, sep } from "node:path"

@@ -75,7 +75,10 @@ export const excerpt = (text: string, isAsked: IsAsked, most: number): string =>
   return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
 }
 
-/** Indents every line of a text by `by` spaces. On a terminal, first wraps the text to the width of the terminal. */
+/**
+ * Indents every line of a text by `by` spaces. On a terminal, first wraps the text so that the indented lines fit, but not below 40
+ * columns.
+ */
 export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
   (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(
     "\n"

@@ -24,6 +24,7 @@
  * found // => [{ content: "Ada likes tea", storeName: "notes" }]
  * ```
  */
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -34,6 +35,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import { shownText } from "../domain/MemoryFilter.ts"
 import type { Message } from "../domain/Message.ts"
 import { definedFields, type JsonObject } from "../domain/Payload.ts"
+import { refuseOptions } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as ExtractionTrigger from "../harness/ExtractionTrigger.ts"
 import * as OurManager from "../harness/MemoryManager.ts"
@@ -49,7 +51,7 @@ import * as Promises from "./Promises.ts"
 
 /** The configuration of a named store of a manager. */
 export interface MemoryStoreConfig {
-  /** Name of the store, unique within the manager. */
+  /** Name of the store. `initAgent` fails if two stores have the same name. */
   readonly name: string
   /** Description of the store's contents. The memory tools show this description to the model. */
   readonly description?: string | undefined
@@ -131,7 +133,7 @@ export const initAgent = (
   viewer: Viewer.Viewer,
   run: Promises.Run
 ): Effect.Effect<MemoryManager, MemoryError.MemoryError, Scope.Scope> =>
-  Effect.map(Layer.build(layerOf(config)), (context) => {
+  Effect.map(Effect.zipRight(failIfRepeated(config), Layer.build(layerOf(config))), (context) => {
     const manager = Context.get(context, OurManager.MemoryManager)
     const memory = Context.get(context, MemoryService.MemoryService)
     return {
@@ -220,6 +222,12 @@ export type { InjectionConfig as MemoryInjectionConfig } from "../harness/Memory
 export type { ExtractionConfig } from "../harness/Outbox.ts"
 /** A trigger, which decides when memories are extracted from a conversation. */
 export type { ExtractionTrigger } from "../harness/ExtractionTrigger.ts"
+
+const failIfRepeated = ({ stores }: MemoryManagerConfig): Effect.Effect<void, MemoryError.MemoryError> => {
+  const names = stores.map(({ name }) => name)
+  const repeated = Arr.dedupe(names.filter((name, n) => names.indexOf(name) !== n))
+  return refuseOptions("initAgent", repeated.map((name) => `stores: two stores have the name ${JSON.stringify(name)}`))
+}
 
 const layerOf = (config: MemoryManagerConfig) => {
   const { completion = Completion.layerNone, embedder = Embedder.layerNone, injection, stores } = config

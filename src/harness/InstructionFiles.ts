@@ -138,8 +138,8 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // the record may come from a process in another directory: it stays if `tree.read` finds its file, unless a loaded importer has dropped
-    // the file. It also stays if the file cannot be read
+    // the record may come from a process in another directory. It is forgotten only if its file is gone, or if a loaded importer no longer
+    // imports the file. If the file cannot be read, the record stays
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)

@@ -133,7 +133,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
     )
   })
 
-/** Returns the redaction of the store. Fails with `unsupported` if a different redaction is provided. @internal */
+/** Returns the store's redaction, if any. Fails with `unsupported` if one is provided that is not the store's. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)

@@ -230,7 +230,7 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
     const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
     const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
 
-    /** Waits until all turns that this viewer has passed to `afterTurn` are stored. */
+    /** Waits until all turns that this viewer has passed to `afterTurn` are stored or have failed. */
     const settled = (viewer: Viewer.Any) =>
       Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
 

@@ -35,7 +35,7 @@ export interface Service {
     domain: string,
     when?: AsOf
   ) => Effect.Effect<ReadonlyArray<Typed<Fact>>, MemoryError.MemoryError>
-  /** Returns all facts whose subject is exactly `subject`, newest first. Cost: reads all facts that the viewer sees. */
+  /** Returns the facts valid at `asOf` whose subject is exactly `subject`, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryBySubject: (
     viewer: Viewer.Any,
     subject: string,

@@ -82,7 +82,8 @@ const connect = (
           return reject(McpError.make("refused", `more than ${maxCalls} requests run at once`))
         }
         const notify = (method: string, params: object) =>
-          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe( // cast: `method` is a method of MCP
+          // cast: `notify` gets only notifications that MCP defines
+          Effect.tryPromise(() => sendNotification({ method, params: { ...params } } as never)).pipe(
             Effect.catchAll((error) => Effect.logDebug("a notification could not be sent", error))
           )
         const fiber = run(

@@ -25,6 +25,7 @@ const down = writing(Effect.fail(MemoryError.make("unavailable", { op: "put", me
 describe("Strands' configuration", () => {
   const cases: ReadonlyArray<readonly [string, Strands.MemoryManagerConfig]> = [
     ["without a store", { stores: [] }],
+    ["with two stores of the same name", { stores: [notes, archive, { ...notes, writable: false }] }],
     ["with extraction into a store that is not writable", { stores: [{ ...archive, extraction: true }] }],
     ["with extraction but without a model", { stores: [{ ...notes, extraction: true }] }],
     ["with an interval of 0 turns", {

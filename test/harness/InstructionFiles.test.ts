@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("the option `projectKey` makes record ids equal on every machine: they derive from the key and the path in the project", () =>
+  it.effect("record ids derive from the option `projectKey` and the path in the project, so they are equal on every machine", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })

@@ -181,7 +181,7 @@ describe("an instruction file", () => {
       })
     ))
 
-  it.effect("`memory_redacted` counts an instruction file's secrets once, and again if the file has changed", () =>
+  it.effect("the event `memory_redacted` reports the secrets of an instruction file once, and again if the file has changed", () =>
     onDisk(
       Effect.gen(function*() {
         const { at, fs } = yield* tree({

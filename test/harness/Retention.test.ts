@@ -194,7 +194,7 @@ describe("Retention", () => {
     ))
 
   it.effect.prop(
-    "no forgotten record is more important than a record that Retention keeps",
+    "no forgotten record is more important than a kept record of the same kind",
     [
       FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
         maxLength: 20

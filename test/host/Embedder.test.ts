@@ -112,7 +112,7 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
     }))
 
-  it.effect("a caller that waits for another caller's request sends its own request if the other caller is interrupted", () =>
+  it.effect("a caller that waits for a shared request sends its own request if the sender is interrupted", () =>
     Effect.gen(function*() {
       const latch = yield* Deferred.make<void>()
       const { calls, service } = backend(Deferred.await(latch))

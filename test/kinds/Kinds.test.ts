@@ -34,7 +34,7 @@ interface Kind {
   readonly write: (text: string, id: MemoryId) => Io
   /** Reads the record by the operations of the kind, and returns the text that they return. */
   readonly back: (text: string, id: MemoryId) => Io
-  /** Calls operations of the kind that read records: all, except `getRecentSummaries`, `hindsights`, `counterfactuals` and `statistics`. */
+  /** Calls all reading operations of the kind, except `getRecentSummaries`, `hindsights`, `counterfactuals` and `statistics`. */
   readonly ask: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>
   /** Calls operations of the kind that change or remove records. */
   readonly change: (viewer: Viewer.Viewer, text: string, id: MemoryId) => ReadonlyArray<Io>

@@ -127,7 +127,7 @@ describe("maxFacts", () => {
       { event: "ADD", text: "Ada sold book 99" }
     ]))))
 
-  it.effect("`maxFacts` also limits the facts that replace deleted memories, but leaves out ADD decisions of the model first", () =>
+  it.effect("facts that replace deleted memories count towards `maxFacts`; ADD decisions of the model are left out first", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore

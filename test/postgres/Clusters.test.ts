@@ -93,7 +93,7 @@ const proxied = (target: { readonly url: string }) =>
     }
   )
 
-/** Whether the last statement of some store's connection to this server used the store's tables. */
+/** Whether a store has a connection to this server whose last statement used the store's tables. */
 const isRead = (url: string) =>
   Effect.map(
     Effect.orDie(ask(url, "SELECT query FROM pg_stat_activity WHERE application_name = 'effect-memory'")),

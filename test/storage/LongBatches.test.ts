@@ -184,7 +184,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch is written as it was validated, even if the caller changes the drafts meanwhile", () =>
+  it.effect("a batch is written as it was validated if the caller changes the drafts later, and fails as a whole if they become invalid earlier", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()

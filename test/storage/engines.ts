@@ -91,8 +91,8 @@ export const slow = (engine: Engine): Engine => {
 }
 
 /**
- * Makes an engine whose numbers of matches are lower bounds, which it reports as inexact: it does not count matches beyond those that it
- * returns. Engines that prune postings or search vectors approximately do the same.
+ * Makes an engine that counts at most `depth` matches by words, and reports the count as inexact if there are more. It reports every search
+ * by vector as inexact. Engines that prune postings or search vectors approximately do the same.
  */
 export const inexact = (engine: Engine): Engine => ({
   ...engine,

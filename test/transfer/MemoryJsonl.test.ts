@@ -94,7 +94,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a second reading completes a MemoryJsonl file whose first reading failed at one of the first 11 reader or vector calls", () =>
+  it.scoped("a second read of a MemoryJsonl file stores the rest if the first read failed at any of its first 11 calls of `reader` or `vectors`", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "failing", 8)
       const text = yield* written(first)

@@ -59,7 +59,7 @@ export const viewers: Readonly<Record<string, Named>> = {
 
 const encode = Schema.encodeSync(MemoryRecord)
 
-/** Returns the sorted ids of records. Used for answers whose order a change of ranking may change. */
+/** Returns the sorted ids of records, since a change of ranking may change the order of hits. */
 const sorted = (records: ReadonlyArray<MemoryRecord>) => records.map(({ id }) => id).sort()
 
 /** Lists every record that `System` sees, expired ones included, except forgotten records and rows that the library writes for itself. */
@@ -152,5 +152,8 @@ export const observe = (store: Service, vault: VaultService): Effect.Effect<unkn
     }))
   })
 
-/** Ids of the records of a generation that were forgotten or purged, or have expired. Only `System` may still get such a record by id. */
+/**
+ * Ids of records that were forgotten or purged, or have expired, in a generation (the files that one release wrote). Only `System` may
+ * still get them by id.
+ */
 export const forgotten: ReadonlyArray<MemoryId> = ["forgotten", "purged", "expired"].map(stableId)

@@ -1,4 +1,4 @@
-/** Node's file system with an effect that runs before each of its calls. */
+/** Node's file system with an effect that runs before its disk calls (exceptions: see `calling`). */
 import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"

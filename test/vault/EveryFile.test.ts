@@ -113,7 +113,7 @@ const bits = (file: string, bytes: Buffer): ReadonlyArray<Damage> => {
   return linesOf(bytes).flatMap((line) => {
     const at = start
     start += line.length + 1
-    // in the checksum, the head, the text and the line end
+    // one bit each of the checksum, the metadata, the middle of the line, and the line break
     return line.length > 10_000 ? [] : [5, 80, line.length >> 1, line.length].map((offset, n) => turned(at + offset, n))
   })
 }
@@ -132,7 +132,7 @@ const damages = ({ earlier, root }: Vault, file: string): ReadonlyArray<Damage> 
   ]
 }
 
-/** Returns the undamaged lines of a damaged history: those that also occur in the vault's history or in that of its earlier copy. */
+/** Returns the undamaged lines of a damaged history: those that also occur in the history of the vault or of its earlier copy. */
 const intact = ({ earlier, root }: Vault, damaged: Buffer | undefined): string => {
   if (damaged === undefined) return ""
   const whole = new Set([root, earlier].flatMap((at) => linesOf(fs.readFileSync(path.join(at, history)))))

@@ -42,11 +42,11 @@ const failure = (code: Code, method: string, at: string): PlatformError =>
 interface Plan {
   at: number
   code: Code
-  /** Number of calls so far. A write that fails has written half of its bytes. */
+  /** Number of calls so far. */
   calls: number
 }
 
-/** Makes Node's file system in which the call that the plan names fails. */
+/** Makes a copy of Node's file system in which the call with number `plan.at` fails. */
 const faulty = (plan: Plan) =>
   calling((method, at) =>
     Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
@@ -108,7 +108,7 @@ const filled = Effect.gen(function*() {
   return root
 })
 
-/** Returns the error code for a call, in rotation over the calls that are tested. */
+/** Returns the code with which disk call `at` fails. The tested calls get the codes in turn. */
 const codeAt = (at: number) => all[Math.floor((at - 1) / step) % all.length]!
 
 describe("a purge in a vault", () => {

@@ -285,7 +285,7 @@ describe("a record's file that is copied or moved to another path", () => {
   }
   for (const [name, copy] of Object.entries(elsewhere)) {
     law(
-      `a copy of a record's file at a path that belongs to ${name} is not a record, and is left unchanged`,
+      `a copy of a record's file at a path for ${name} is not a record, and is left unchanged`,
       ({ issues, read, store, vault, write, root }) =>
         Effect.gen(function*() {
           const original = read(at)

@@ -42,7 +42,7 @@ const readsOfOpening = (count: number) =>
   })
 
 describe("a vault with tombstones (entries of forgotten records in its history)", () => {
-  it.scoped("opening a vault reads the history file as often with 150 forgotten records as with 50", () =>
+  it.scoped("opening a vault reads the history file equally often with 50 and with 150 forgotten records", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))

@@ -158,7 +158,7 @@ export class OutlineIndex {
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Packs all postings if at least 1,000 records, and at least half of all records, were added since the last packing. */
+  /** Packs all postings if those of at least 1,000 records, and of at least half of all records, are unpacked (see `#unpacked`). */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0

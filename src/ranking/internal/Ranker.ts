@@ -112,8 +112,8 @@ export interface QuestionRanker extends Ranker {
 }
 
 /**
- * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except that of `words`. `conversation` also
- * multiplies the weights of `neighbours`, `session`, `reply` and `coverage`.
+ * Factors by which a query multiplies the weights of features. `ranker` multiplies all weights except that of `words`. The weights of
+ * `neighbours`, `session`, `reply` and `coverage` are multiplied by `conversation`, too.
  */
 export interface Emphasis {
   readonly ranker: number

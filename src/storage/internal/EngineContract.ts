@@ -75,8 +75,8 @@ export interface Usage {
 }
 
 /**
- * Accepts raw messages of a session. `sequence` is the position in the session of the first of these messages. Messages that are sent
- * again with the same `sequence` change nothing.
+ * Accepts raw messages of a session. `sequence` is the number that the first of them has in the session. Messages that are sent again with
+ * the same `sequence` change nothing.
  */
 export type Ingest = (
   viewer: Viewer.Any,

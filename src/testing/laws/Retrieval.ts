@@ -112,7 +112,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`search` matches words of summary, body and tags in every script, ignoring case and accents",
+    "`search` matches words of summary, body and tags in Latin, Greek, Cyrillic and Han script, ignoring case and accents",
     (store) =>
       Effect.gen(function*() {
         const bodies = [

@@ -27,7 +27,7 @@ const whole: Draft = {
 }
 const pilot = Viewer.make({ userId: "ada", agentId: "pilot" })
 
-/** The laws of `put` and `update`. */
+/** The laws of `put`, `update` and `touch`. */
 export const laws: ReadonlyArray<Law> = [
   law("`put` stores every field of the draft, and `get` returns the same record", (store) =>
     Effect.gen(function*() {

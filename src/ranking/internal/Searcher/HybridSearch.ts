@@ -223,7 +223,7 @@ export const wordsOf = (
 
 const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
   terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // `documentFrequencies` has an entry for each term
+    const df = documentFrequencies[i]! // `documentFrequencies` has one entry per term of the query
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 

@@ -351,7 +351,7 @@ const codeOf = (cause: unknown): string | undefined =>
     ? cause.code
     : undefined
 
-/** Error reasons of the platform, by Node's error codes. */
+/** Error reasons of `@effect/platform`, by Node's error codes. */
 const reasons: Readonly<Record<string, SystemErrorReason>> = {
   ENOENT: "NotFound",
   EACCES: "PermissionDenied",

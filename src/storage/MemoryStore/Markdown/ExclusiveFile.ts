@@ -7,7 +7,8 @@
  * inodes of recently removed files. On a file system without hard links, each claim does create a new file.
  *
  * Laws: while the kept file is open, no other file has its inode. The content is written to the kept file before the link is made. To
- * take over the path, a process first moves away the staging folder of the old holder. The old holder then creates a new kept file.
+ * take over the path from a dead holder, a process first moves away the holder's staging folder. If the holder is alive after all, its next
+ * claim does not find the kept file, and creates a new one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as Effect from "effect/Effect"

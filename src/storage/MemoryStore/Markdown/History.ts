@@ -91,7 +91,7 @@ export interface History {
   readonly isErased: (location: HistoryLine.RevisionLocation) => Io<boolean>
   /** Replaces the whole history by these revisions. Those of one record must be in order, oldest first. Needs the lock. */
   readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
-  /** Rewrites the file without erased and outdated lines, if these are most of the file. Needs the lock. */
+  /** Rewrites the file without useless lines, if these are at least half of it and 1 MiB, and no batch is pending. Needs the lock. */
   readonly compact: Io<void>
 }
 

@@ -180,7 +180,8 @@ export const partsOf = (line: Uint8Array): { readonly meta: Meta; readonly row: 
   const end = line.indexOf(tab, checksumLength + 1)
   const text = decoder.decode(line.subarray(checksumLength + 1, end < 0 ? line.length : end))
   const [, id] = /"id":"([0-9A-Z]{26})"/.exec(text) ?? []
-  const shown: Meta = { epoch: 0, ...(id !== undefined && { id: id as MemoryId }) } // the pattern is that of an id
+  // cast: the text has the form of an id, except that it may contain I, L, O and U; it then equals no id
+  const shown: Meta = { epoch: 0, ...(id !== undefined && { id: id as MemoryId }) }
   const meta = Option.getOrElse(parsedMeta(text), () => shown)
   return { meta, row: line.subarray(end < 0 ? line.length : end + 1) }
 }

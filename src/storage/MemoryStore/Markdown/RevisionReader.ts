@@ -33,8 +33,8 @@ export interface RevisionReader {
   /** Returns up to `limit` revisions, newest first, including the current one. Skips a revision if its line in the history is damaged. */
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /**
-   * Returns the tombstones of a tenant, one for each record without a file. A tombstone has the record's last revision in the history. A
-   * record is left out if its file is not written yet, or not read yet by this process.
+   * Returns a tombstone for each record of a tenant that has no file, with the content of its newest undamaged revision in the history.
+   * Leaves out a record without such a revision, and one whose file is still to be written, or to be read by this process.
    */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
   /**
@@ -161,8 +161,8 @@ export const make = (history: History, state: VaultState, lastReadBatch: () => n
           all.push({ id, revision, forgotten, recency, expiresAt })
         })
         for (const id of untimed) {
-          // the record has no readable tombstone. Its file may still exist, but be unreachable. The record is therefore erased when it
-          // expires, but does not count as forgotten
+          // the history has no readable tombstone of the record. The record may not be forgotten: its file may exist, but be unreachable.
+          // So the record is erased only when it expires
           const row = Option.getOrUndefined(yield* tombstoneOf(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Revision.lifetimeOf(row), forgotten: false })
         }

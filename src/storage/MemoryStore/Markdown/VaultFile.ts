@@ -387,7 +387,8 @@ export const makeAhead = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // the files of all batches up to `since` were surely on disk when the scan started; later batches are compared
+      // the files of all batches up to `since` are surely on disk now; the files of later batches are compared with the history after the
+      // scan
       const since = Math.max(lastReadBatch(), (history.pending()[0]?.number ?? history.last() + 1) - 1)
       const [began, behind] = [history.generation(), new Set<string>()]
       return (scan) => complete(began, since, scan, behind)

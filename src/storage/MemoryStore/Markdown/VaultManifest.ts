@@ -311,7 +311,7 @@ interface Verdict {
   readonly holds: boolean
   /** Whether the key may be the right one. The key is wrong if too many signatures are invalid: see `judge`. */
   readonly fits: boolean
-  /** Whether some records have invalid signatures, because they were edited, or were signed with another key. */
+  /** Whether a record with an invalid signature was found before a valid one. It was edited, or signed with another key. */
   readonly strangers: boolean
 }
 

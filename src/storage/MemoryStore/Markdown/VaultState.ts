@@ -84,7 +84,10 @@ const atATime = 4_096
 export interface Options extends Document.Context, Omit<TenantIndex.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Starts a scan. The returned function adds newer revisions from the history to the result (see `VaultFile.Ahead`). */
+  /**
+   * Starts a scan. The returned function completes the scan with revisions of the history that are newer than their files (see
+   * `VaultFile.Ahead`).
+   */
   readonly ahead: Ahead["begin"]
 }
 
@@ -168,7 +171,7 @@ export const make = (fs: VaultFileSystem, history: History, context: Options): V
     return [{ tenant, event, was: before }]
   }
 
-  /** Returns the known file at a path if its `stat` can show a change. Otherwise returns `undefined`, and the file must be read. */
+  /** Returns the known file at a path if comparing its `stat` is enough. Otherwise returns `undefined`, and the file must be read. */
   const fileForStatCheck = (path: string, { sampled, listed }: Scan): Entry | Bad | undefined => {
     const known = files.get(path)
     return listed.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)

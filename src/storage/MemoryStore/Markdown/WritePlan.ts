@@ -126,7 +126,7 @@ export const make = (
     if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
     const lastPurge = writes.findLastIndex(({ next }) => next === undefined)
-    const isPurged = lastPurge >= 0 // a record that is put after its purge keeps nothing of its file
+    const isPurged = lastPurge >= 0 // a record that is put after its purge keeps no text and no property of its file
     const note = isPurged ? undefined : yield* noteOf({ context, fs, history }, tenant, id, current, text)
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* isInUse(fs, note.path)))

@@ -189,7 +189,10 @@ export interface Row {
   readonly base: Stored | undefined
   /** Whether the branch has purged the record. The revisions in the base store are then hidden. */
   readonly isPurged: boolean
-  /** Revisions made in the branch since the last purge there, newest first. Empty if the record was purged and not created again. */
+  /**
+   * The newest `revisionsKept` revisions made in the branch since the last purge there, newest first. Empty if the record was purged and
+   * not created again.
+   */
   readonly revisions: ReadonlyArray<Stored>
 }
 

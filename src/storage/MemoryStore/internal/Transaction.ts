@@ -4,8 +4,8 @@
  * runs during a long batch. A mutation sees the effects of earlier ones. Rows that the viewer may not see count as absent.
  *
  * There is one exception. Two records of a tenant cannot have the same id. So a put with the id of an invisible record fails with
- * `invalid_id`, and reveals that the id is in use. If the batch has any other error, that error is returned instead. A put with a free id
- * creates a record, but the same batch can purge it again. An id that must stay secret should be generated, or signed (`MemoryStore.sign`).
+ * `invalid_id`, and reveals that the id is in use. If the batch has any other error, that error is returned instead. If the id is free, the
+ * same batch can purge the new record, so the test leaves no trace. A secret id should be generated, or signed (`MemoryStore.sign`).
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -109,7 +109,7 @@ const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new 
 /** Decides mutations one by one. After the first error, further steps do nothing. */
 interface Decider {
   readonly step: (n: number) => void
-  /** Returns the writes of all mutations, or the first error. Called once, after the steps of all mutations. */
+  /** Returns the writes of all mutations, the generated ids that are in use, or the first error. Called once, after all steps. */
   readonly end: () => Result<Decision<Outcome>>
 }
 

@@ -280,7 +280,7 @@ const vectorsOf = (
 export interface Activity {
   /**
    * Waits until the number of calls of the store differs from `known`, and returns the number. Calls of `compact`, `sign`, `changes`,
-   * `ingest`, `tools` and `tenantsWith` are not counted. Calls of the use counts of the store's `reader` are not counted either.
+   * `ingest`, `tools`, `reader.tenantsWith` and `reader.uses` are not counted.
    */
   readonly since: (known: number) => Effect.Effect<number>
   /** Earliest time at which a row may be erased, in epoch milliseconds; `Infinity` if none. The last compaction computed this time. */
