@@ -9,7 +9,7 @@ import * as net from "node:net"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import { Postgres } from "../../src/postgres.ts"
 import { refuses } from "../../src/testing/Law.ts"
-import { ada, draft, get, listed, put } from "../../src/testing/Sample.ts"
+import { ada, draft, get, listed, put, the } from "../../src/testing/Sample.ts"
 import { type Cluster, hasClusters, throwAway } from "./Cluster.ts"
 import { ask, place, report } from "./Server.ts"
 import { holding, isReal, isSilent, named, opened, placeOf, raw, someoneWaits } from "./World.ts"
@@ -216,6 +216,17 @@ if (hasClusters) {
         const store = yield* opened(placeOf(urlOf(cluster, "guest", secret), "given"))
         yield* put(store, draft("tea"))
         assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
+      }))
+
+    it.scopedLive("a role that may not create tables can open a store whose tables it owns", () =>
+      Effect.gen(function*() {
+        const at = placeOf(urlOf(cluster, "guest", secret), "given")
+        const written = yield* Effect.scoped(Effect.flatMap(opened(at), (store) => put(store, draft("coffee"))))
+        const admin = placeOf(urlOf(cluster, "postgres", secret), "public")
+        yield* raw(admin, "REVOKE CREATE ON SCHEMA given FROM guest")
+        const store = yield* opened(at)
+        assert.strictEqual((yield* the(store, ada, written.id)).body, "coffee")
+        yield* raw(admin, "GRANT CREATE ON SCHEMA given TO guest")
       }))
 
     it.scopedLive("new connections of an open store fail with `unavailable` while the password in the store's `url` is wrong", () =>

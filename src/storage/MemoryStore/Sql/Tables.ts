@@ -20,6 +20,7 @@
  * comes from a sequence, and there are no foreign keys.
  */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import type { Database, Dialect, Query } from "./Database.ts"
@@ -100,23 +101,29 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
 
 /**
  * Creates or migrates the tables, in one transaction. Stores `secret` if the tables have no secret. Fails if a later release made the
- * tables, and then changes nothing.
+ * tables, and then changes nothing. Tables of the current version only cost one query, without a lock or a right to create tables.
  */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
-  database.transaction((query) =>
-    Effect.gen(function*() {
-      yield* database.lock(query, "", { ids: [], dedupeKeys: ["memory_meta"], revisions: [] })
-      yield* query("CREATE TABLE IF NOT EXISTS memory_meta (name text PRIMARY KEY, value text NOT NULL)")
-      const version = yield* checkVersion(name, query)
-      if (version === current) return
-      const statements = steps.map((step) => step(database.dialect))
-      for (const statement of statements.slice(version).flat()) yield* query(statement)
-      const tables = statements.flat().flatMap((statement) => /^CREATE TABLE (\w+)/.exec(statement)?.[1] ?? [])
-      for (const statement of database.dialect.guards(tables)) yield* query(statement)
-      yield* setMeta(query, "version", String(current))
-      yield* query("INSERT INTO memory_meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO NOTHING", [secret])
-    })
-  )
+  Effect.gen(function*() {
+    const known = yield* Effect.option(checkVersion(name, database.query)) // fails if there are no tables yet
+    if (Option.contains(known, current)) return
+    yield* database.transaction((query) =>
+      Effect.gen(function*() {
+        yield* database.lock(query, "", { ids: [], dedupeKeys: ["memory_meta"], revisions: [] })
+        yield* query("CREATE TABLE IF NOT EXISTS memory_meta (name text PRIMARY KEY, value text NOT NULL)")
+        const version = yield* checkVersion(name, query)
+        if (version === current) return
+        const statements = steps.map((step) => step(database.dialect))
+        for (const statement of statements.slice(version).flat()) yield* query(statement)
+        const tables = statements.flat().flatMap((statement) => /^CREATE TABLE (\w+)/.exec(statement)?.[1] ?? [])
+        for (const statement of database.dialect.guards(tables)) yield* query(statement)
+        yield* setMeta(query, "version", String(current))
+        yield* query("INSERT INTO memory_meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO NOTHING", [
+          secret
+        ])
+      })
+    )
+  })
 
 /** Reads a value of `memory_meta`. */
 export const metaOf = (query: Query, name: string): Effect.Effect<string | undefined, MemoryError> =>
