@@ -74,7 +74,7 @@ describe("the architecture of src", () => {
     assert.isAtMost(counted.length, 155)
   })
 
-  it("each module imports only from its own top-level folder and from folders earlier in this test's list", () => {
+  it("each internal module imports only from its own top-level folder and from folders earlier in this test's list", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
       assert.deepStrictEqual(below, [], file)

@@ -166,7 +166,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
       assert.strictEqual(yield* bodyOf(path), "x\ny\nx")
     }).pipe(Effect.provide(layerOf(name))))
 
-  it.live("every command with a path outside of /memories fails with `path_escape`", () =>
+  it.live("every command with a path outside of /memories, or with a malformed or too long path, fails with `path_escape`", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)
       yield* call({ command: "create", path: "/memories/a", file_text: "text" })
@@ -312,7 +312,7 @@ describe("PromptText.traced and PromptText.replaceShown", () => {
   ).map((parts) => parts.join("").toWellFormed())
 
   it.prop(
-    "`traced` returns the visible text and, for each UTF-16 unit of that text, its position in the stored text",
+    "`traced` returns the visible text and a non-empty range of positions for each of its UTF-16 units, ordered by start",
     [pieces],
     ([text]) => {
       const { from, text: shown, to } = PromptText.traced(text)

@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("the Embedder fails with reason `model` if the provider fails or returns vectors of the wrong length", () =>
+  it.effect("the Embedder fails if the provider fails (then with reason `model`) or returns a vector of the wrong length", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -268,7 +268,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the model receives the prompt unchanged if there is nothing to inject", () =>
+  it.effect("the model receives a prompt unchanged if no memory matches it or, by default, if it does not end with a user message", () =>
     injected(scripted([text("a")], [text("b")], [text("c")], [text("d")]))((asked) =>
       Effect.gen(function*() {
         const prompts = [

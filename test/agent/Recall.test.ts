@@ -56,7 +56,7 @@ describe("the tool `recall`", () => {
     }))
 
   law(
-    "`recall` without a query returns the ten most recent records, and says how many records were left out",
+    "`recall` without a query returns the ten newest records by default, and says how many it left out",
     (call, store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
@@ -172,7 +172,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` returns only visible records of the named scopes, or of all scopes if none is named",
+    "`recall` for a viewer of reach `within` returns only visible records of the named scopes, or of all if none is named",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

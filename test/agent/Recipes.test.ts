@@ -22,7 +22,7 @@ const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
 }
 
 describe("an agent of @effect/ai", () => {
-  it("gets memory with at most 25 changed lines, counting both removed and added lines", () => {
+  it("the agents without and with memory in docs/recipes.md differ by at most 25 removed and added lines in total", () => {
     const same = common(without!, with_!)
     const changed = without!.length - same + (with_!.length - same)
     assert.isAbove(changed, 0)

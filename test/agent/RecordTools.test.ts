@@ -146,7 +146,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
     }).pipe(within({ ...free, globalWrites: "deny" })))
 
-  it.effect("the write limit counts appends, updates and deletions, but no searches or views", () =>
+  it.effect("appends, updates and deletions are refused after the write limit is reached; searches and views are not", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const id = idOf((yield* call("memory_append", { text: "one" })).data)

@@ -55,7 +55,7 @@ describe("MemoryTools.makeStores", () => {
       assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { stores: ["nowhere"] })), "not_found")
     }).pipe(Effect.provide(world())))
 
-  it.effect("`search_memory` and `add_memory` answer in the documented formats", () =>
+  it.effect("`add_memory` returns the number of stored entries, and `search_memory` returns each hit's text, store, origin and trust", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       const add = called(tools, "add_memory")
@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("`add_memory` reports which store failed, without a file path, and the other stores keep the entries", () =>
+  it.effect("`add_memory` names a store that failed, but not the store's error message; the other store keeps the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -138,7 +138,7 @@ describe("MemoryTools.makeStores", () => {
       Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
     ))
 
-  it.effect("tools made for some of the stores write to no other store, and name no other store in their descriptions", () =>
+  it.effect("tools made for some of the stores write to no other store, and `search_memory` describes no other store", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
       assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
@@ -297,7 +297,7 @@ describe("MemoryTools.makeStores with a model of @effect/ai", () => {
     return { asked, model }
   }
 
-  it.effect("stored texts are injected into later prompts of a chat, but not kept in the chat's history", () => {
+  it.effect("stored texts are injected into later prompts of a chat, but no `<memory>` block is kept in the chat's history", () => {
     const { asked, model } = scripted(
       [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
       [text("Noted.")],

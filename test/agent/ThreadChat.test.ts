@@ -253,7 +253,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("a file in a prompt is stored with its message, and sent to the model again in later calls", () =>
+  it.scoped("a file in a prompt is sent to the model again with the next prompt of the chat", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("a cat")], [text("grey")])
@@ -299,7 +299,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("two users whose threads have the same name see nothing of each other's thread", () =>
+  it.scoped("a chat sends the model nothing of another user's thread that has the same name", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])

@@ -94,7 +94,7 @@ describe("effect-memory's cache of compiled code", () => {
       assert.strictEqual(fs.statSync(path.join(options.cwd, "bin", names[0]!)).ino, ino)
     }))
 
-  it.scopedLive("the cache of `export`, a command that sets one more flag of V8, is used by the next run", () =>
+  it.scopedLive("a second run of `export` uses the cache of the first run, although `export` sets an additional V8 flag", () =>
     Effect.gen(function*() {
       const options = yield* installed
       yield* told(["remember", "Drinks tea."], options)

@@ -186,7 +186,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
     }))
 
-  it.scopedLive("the command `repair` on a terminal shows how many of the damaged files are restored", () =>
+  it.scopedLive("`repair --write` on a terminal shows how many of the damaged files it has restored", () =>
     Effect.gen(function*() {
       const { store } = yield* damaged
       const { code, screen } = yield* onTerminal(["repair", "--write", ...store])

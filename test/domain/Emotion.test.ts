@@ -4,7 +4,7 @@ import * as Emotion from "../../src/domain/Emotion.ts"
 import { stripMetaTags } from "../../src/domain/Message.ts"
 
 describe("Emotion", () => {
-  it("`AppraisalWire` decodes snake_case keys, and clamps numbers out of range", () => {
+  it("`AppraisalWire` decodes snake_case and camelCase keys, clamps numbers, and replaces missing numbers and NaN by neutral values", () => {
     const { decodeSync, encodeSync } = Schema
     const wire = { goal_relevance: -3, goalCongruence: 0.5, urgency: 7, agency: Infinity, expectedness: NaN, other: 1 }
     const appraisal = decodeSync(Emotion.AppraisalWire)(wire)

@@ -111,7 +111,7 @@ describe("PromptText.visible", () => {
     ) assert.strictEqual(PromptText.visible(text), shown)
   })
 
-  it("PromptText.visible escapes the tags <memory> and <entry> of memory blocks in any spelling", () => {
+  it("PromptText.visible escapes the tags <memory> and <entry>, also with spaces, capitals or full-width characters", () => {
     for (
       const tag of [
         "</memory>",
@@ -210,7 +210,7 @@ describe("PromptText.visibleJson", () => {
     assert.strictEqual(JSON.stringify(own), "{\"__proto__\":{\"x\":\"y\"}}")
   })
 
-  it("PromptText.visibleJson takes time linear in the number of keys, even if thousands of keys become equal", () => {
+  it("PromptText.visibleJson returns 5,000 keys for 5,000 keys that sanitising makes equal", () => {
     const alike = Object.fromEntries(
       Array.from({ length: 5_000 }, (_, n) => [`a${"\u200b".repeat(n >> 1)}${n % 2 ? "\u200c" : ""}`, n])
     )

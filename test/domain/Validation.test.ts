@@ -40,7 +40,7 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("an error message omits the error of a failed transformation, which may quote the input", () => {
+  it("an error message for a failed transformation does not quote the input", () => {
     for (
       const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
     ) {

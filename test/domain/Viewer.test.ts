@@ -61,7 +61,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("Viewer.everyone sees every scope except `Internal`; Viewer.make({}) sees no user's scope", () => {
+  it("Viewer.everyone sees a user's scope and Global, but not `Internal`; Viewer.make({}) does not see a user's scope", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the user's scope; with no user, session or actor, the agent's; else, or if unseen, the scope of all ids", () => {
+  it("`subjectOf` returns the user's scope if the viewer sees it; without user, session or actor, the agent's scope; otherwise, the scope of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

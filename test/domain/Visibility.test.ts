@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("`accessFilterOf` permits expired rows only for the viewer `System`", () => {
+  it("`accessFilterOf` permits expired rows for the viewer `System`, but not for Viewer.everyone", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

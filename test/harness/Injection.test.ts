@@ -111,14 +111,14 @@ describe("the query of an Injection", () => {
     })
   }
 
-  it("the query is undefined if the last two user messages contain no words except assent, greetings and thanks", () => {
+  it("the query is undefined if the last two user messages contain at most words of assent and thanks", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))
     }
   })
 
-  it("the query is the last user text alone if it names a topic in one short word, or is the only text and more than assent", () => {
+  it("a short user text such as `Bern?` or `Who am I?` is the whole query; `Bern?` even after another user text", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -209,7 +209,7 @@ describe("a failing Injection", () => {
   }
 
   law(
-    "an Injection fails with `invalid_draft` if the trigger throws or `maxEntries` is invalid",
+    "an Injection fails if the trigger throws a text instead of an Error, or if `maxEntries` is 0",
     () =>
       Effect.gen(function*() {
         const trigger = () => {
@@ -276,7 +276,7 @@ describe("MemoryService.context", () => {
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
 
-  it.effect("MemoryService.context returns an empty block even if the search dies with a defect", () =>
+  it.effect("MemoryService.context returns an empty block, the index says `unavailable`, and both publish `memory_degraded`, if the store dies with a defect", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))

@@ -171,7 +171,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("record ids derive from the option `projectKey` and the path in the project, so they are equal on every machine", () =>
+  it.effect("`seed` derives record ids from the option `projectKey` and the path of the file in the project", () =>
     seeded(({ records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a", { projectKey: "acme" })
@@ -182,7 +182,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("`seed` skips an unreadable file and keeps the file's record", () =>
+  it.effect("`seed` skips a file that is not UTF-8 text and keeps the file's record", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         yield* seed("a")
@@ -193,7 +193,7 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("`seed` keeps the record of an imported file that cannot be read, and forgets it once it is no longer imported", () =>
+  it.effect("`seed` keeps the record of an imported file that becomes invalid UTF-8, and forgets the record when the import is removed", () =>
     seeded(({ at, fs, records, seed }) =>
       Effect.gen(function*() {
         const bodies = Effect.map(records, (all) => all.map(({ body }) => body).sort())

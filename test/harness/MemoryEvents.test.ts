@@ -97,7 +97,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("the Schema MemoryEvent decodes events of earlier versions of the library", () =>
+  it.effect("the Schema MemoryEvent decodes the JSON of an event to an equal event, even if `leftOut` is missing", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {

@@ -199,7 +199,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("`add` fails if all stores fail or a named store is read-only; otherwise the drafts stay in the stores that did not fail", () =>
+  it.effect("`add` keeps the drafts in one store if another fails, and itself fails if the only named store fails or is read-only", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -270,7 +270,7 @@ describe("a MemoryManager with a failing store", () => {
       yield* Fiber.join(fiber)
     }))
 
-  it.effect("the error of a failed `add` names each failed store; its reason is that of the stores, or `unavailable` if they differ", () =>
+  it.effect("the error of a failed `add` names each failed store, and has the stores' common reason, or else `unavailable`", () =>
     Effect.gen(function*() {
       const { add } = yield* manager
       const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))

@@ -33,7 +33,7 @@ describe("MemorySpec", () => {
     })
   })
 
-  it("`make` throws if `writesPerTurn` or `maxIndexEntries` is negative or fractional", () => {
+  it("`make` throws if `writesPerTurn` is negative or `maxIndexEntries` is fractional", () => {
     assert.throws(() => MemorySpec.make({ writesPerTurn: -1 }))
     assert.throws(() => MemorySpec.make({ maxIndexEntries: 1.5 }))
   })
@@ -64,7 +64,7 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("a spec encoded as JSON and decoded again has the same hash, and equals the original but for the order of `sharedWrites`", () => {
+  it("a spec encoded as JSON and decoded again has the same hash and the same options, with `sharedWrites` sorted", () => {
     const { InstructionFilesConfig, hashSpec } = MemorySpec
     const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
       new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })

@@ -126,7 +126,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll with `purge` keeps forgotten records that do not match the filter", () =>
+  it.effect("MemoryService.forgetAll with `purge` erases matching forgotten records of the viewer, and keeps all other forgotten records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
@@ -185,7 +185,7 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
-  it.effect("MemoryService.forgetAll keeps instructions, and keeps Global records under `globalWrites: deny`", () =>
+  it.effect("MemoryService.forgetAll with `purge` keeps Global records under `globalWrites: deny`, including instructions and forgotten records", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore

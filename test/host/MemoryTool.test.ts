@@ -67,7 +67,7 @@ describe("MemoryTool", () => {
       assert.isAtMost(failure.message.length, 1_000)
     }))
 
-  it.effect("the message of a call with many undeclared arguments is cut at 1,000 characters, never inside an HTML entity", () =>
+  it.effect("the message of a call with many undeclared arguments has at most 1,000 characters, and never ends inside an HTML entity", () =>
     Effect.gen(function*() {
       for (const name of ["<bos>".repeat(3), "<bos>".repeat(50), "[INST]<|", "<memoryx", "&lt;", "\u{1f375}", "x"]) {
         for (let longer = 0; longer < 40; longer++) {

@@ -159,7 +159,7 @@ describe("Redaction.byPatterns", () => {
     })
   })
 
-  it.effect("a secret in a field of `data` is redacted as a whole, whatever quotes and backslashes it contains", () =>
+  it.effect("`data.password` is redacted as a whole, whatever quotes and backslashes it contains; the same text in `data.note` is kept", () =>
     Effect.gen(function*() {
       const redaction = yield* Redaction.Redaction
       for (const secret of ["abcdef\"ghijkl", "ab\"cdefgh", "ab 'cd' \" efgh 12", "back\\slash99", "\\\"trails99\\"]) {
@@ -197,7 +197,7 @@ describe("Redaction.byPatterns", () => {
     )
   })
 
-  it("the redaction of a repetitive text takes time linear in its length", () => {
+  it("the redaction of repetitive texts of 1,000,000 characters ends within ten minutes", () => {
     const all = Redaction.byPatterns({ emails: true })
     const parts = [
       ...[

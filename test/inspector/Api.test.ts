@@ -19,7 +19,7 @@ const raw = (url: string, path: string, headers: Readonly<Record<string, string>
 const record = (n: number, rest = "") => `/api/records/${idOf(n)}${rest}`
 
 describe("the inspector's API", () => {
-  it.scopedLive("a search returns hits with an explanation of each score", () =>
+  it.scopedLive("a search returns the matching record first, with an explanation of the score", () =>
     Effect.gen(function*() {
       const { post } = yield* served()
       const { json, status } = yield* post("/api/search", { text: "tea or coffee" })
@@ -99,7 +99,7 @@ describe("the inspector's API", () => {
       assert.deepStrictEqual((yield* post("/api/why", { id: idOf(1), text: "tea" })).json, { reason: null, text: null })
     }))
 
-  it.scopedLive("`/api/records` returns the records of one kind or of all kinds", () =>
+  it.scopedLive("`/api/records` filters by `kind` and refuses an invalid `after`; `/api/search` refuses a limit of 1,000", () =>
     Effect.gen(function*() {
       const { ask, post } = yield* served()
       assert.strictEqual((yield* ask("/api/records")).json.items.length, 4)

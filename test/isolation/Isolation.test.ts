@@ -29,7 +29,7 @@ const attacked = {
 
 describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
-    "nothing that an agent gets depends on other viewers' records, except that an id in use is refused",
+    "an agent gets the same answers and events with or without other viewers' records, except that the ids of those records are refused",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
@@ -40,7 +40,7 @@ describe("isolation of viewers, tested by comparing a store with one that lacks 
 
   for (const [name, [store, size]] of Object.entries(attacked)) {
     it.effect(
-      `${name}: nothing that a viewer gets depends on other viewers' records, except that an id in use is refused`,
+      `${name}: a viewer gets the same answers and changes with or without other viewers' records, except that the ids of those records are refused`,
       () =>
         Effect.gen(function*() {
           const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })

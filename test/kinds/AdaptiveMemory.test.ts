@@ -157,7 +157,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "scores are within 0..1 for texts of the Big List of Naughty Strings",
+      "scores are within 0..1 for query texts from the Big List of Naughty Strings",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)
@@ -200,7 +200,7 @@ describe("AdaptiveMemory", () => {
       assert.closeTo(components.relevance, 0.6, 1e-6)
     }).pipe(Effect.provide(Layer.provideMerge(AdaptiveMemory.layer, MemoryStore.layerInMemory))))
 
-  it.effect("each of two near-duplicates has its similarity to the embedding as relevance", () =>
+  it.effect("two near-duplicates are both returned, each with the similarity to the query's embedding as relevance", () =>
     Effect.gen(function*() {
       const [memory, store] = yield* both
       const texts = ["Ada drinks green tea in the morning.", "Ada drinks green tea in the morning!"]

@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("the rules of AgenticMemory", () => {
-  it("entities are names, files and identifiers, but not addresses, long numbers or single words that begin a sentence", () => {
+  it("entities are names, files and identifiers, but not e-mail addresses, long numbers or single words that begin a sentence", () => {
     const entities = (text: string) => attributesOf(text).entities
     assert.deepStrictEqual(
       entities("The Bank asks Ada Lovelace, of src/main.ts: call parseFacts() in `memory_store`."),

@@ -214,7 +214,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "every operation treats another viewer's belief as absent",
+    "`recall`, `query`, `history`, `revise`, `weaken`, `supersede` and `audit` treat another viewer's belief as absent",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -234,7 +234,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`retain` and `weaken` accept every string of the Big List of Naughty Strings that is not blank",
+    "`retain` and `weaken` accept strings of the Big List of Naughty Strings that are not blank",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {

@@ -81,7 +81,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "every string of the Big List of Naughty Strings is accepted as name, role and constraint",
+    "strings of the Big List of Naughty Strings are accepted as name, role, constraint, capability and prompt",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(20).filter((text) => text.length < 1_000)) {

@@ -445,7 +445,7 @@ describe("EpisodicMemory", () => {
       ]))
     )))
 
-  it.effect("`layerExternal` stores and returns nothing, and its `saveEpisode` fails with `unsupported`", () =>
+  it.effect("`layerExternal` makes `afterTurn` store nothing, `beforeTurn` return nothing, and `saveEpisode` fail with `unsupported`", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.afterTurn(ada, { episode: said("x") })

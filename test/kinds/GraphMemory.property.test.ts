@@ -90,7 +90,7 @@ describe("GraphMemory, compared with a plain list of edges", () => {
   }
 
   it.effect.prop(
-    "GraphMemory gives every viewer the same answers as a plain list of edges after random changes",
+    "`traverse`, `findPath` and `queryByPath` agree with a plain list of edges for different viewers after random changes",
     [
       FastCheck.array(edit, { minLength: 20, maxLength: 60 }),
       FastCheck.array(question, { minLength: 8, maxLength: 8 })

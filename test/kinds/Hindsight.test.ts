@@ -144,7 +144,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`hindsights` and `counterfactuals` return only reflections that have the marks of BeliefMemory and all required fields",
+    "`hindsights` and `counterfactuals` leave out reflections whose data lacks `beliefMemory` or another required field",
     (memory, store) =>
       Effect.gen(function*() {
         const scope = { userId: "ada" }
@@ -250,7 +250,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`pruneSuperseded` keeps a superseded belief that is still valid or cannot be forgotten",
+    "`pruneSuperseded` keeps a superseded belief that is still valid, that another writer restores meanwhile, or that cannot be forgotten",
     (alone, store) =>
       Effect.gen(function*() {
         const replaced = (object: string) =>

@@ -68,7 +68,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`set` accepts null, false, 0 and the empty string, and refuses every value that is not JSON",
+      "`set` accepts null, false, 0 and the empty string, and refuses values that are not JSON",
       (memory) =>
         Effect.gen(function*() {
           for (const value of [null, false, 0, "", {}, []]) {
@@ -148,7 +148,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`clear` and `prune` remove only the selected entries, never those of another viewer or another namespace",
+      "`clear` removes entries by prefix and tags, `prune` by time of last write; entries of other viewers and namespaces stay",
       (memory, store) =>
         Effect.gen(function*() {
           const other = yield* inNamespace("other", store)
@@ -266,7 +266,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` finds entries by words of key, value and tags, and accepts any text",
+      "`search` finds entries by words of key, value and tags, and accepts blank text and query operators",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "release", { notes: ["ships 10.104.22", "before winter"] })
@@ -289,7 +289,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "every key keeps its exact value, even with strange or similar keys and very long values",
+      "strange or similar keys keep separate values, very long values are stored exactly, and a lone surrogate is refused as a key",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(5).filter((text) => text.length < 1_000)

@@ -293,7 +293,7 @@ const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect
 
 describe("every kind of memory", () => {
   law(
-    "every text is returned as it was written",
+    "a non-blank text is returned as it was written",
     (store) =>
       each(store, (kind, name) =>
         Effect.forEach(texts, (text, n) =>

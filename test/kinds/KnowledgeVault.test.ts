@@ -75,7 +75,7 @@ onEveryStore("KnowledgeVault", KnowledgeVault.KnowledgeVault, KnowledgeVault.lay
   )
 
   law(
-    "another viewer's record can be neither found nor archived, and `search` accepts any text",
+    "another viewer's record can be neither found nor archived, and `search` accepts blank text and query operators",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "Monorepo")

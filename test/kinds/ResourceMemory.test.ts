@@ -36,7 +36,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "`findByType` and `findByLocation` return all matching resources, however many there are",
+    "`findByType` and `findByLocation` return all matching resources, even if there are 30 of them",
     (memory) =>
       Effect.gen(function*() {
         for (let n = 0; n < 30; n++) yield* store(memory, `file ${n}`)
@@ -59,7 +59,7 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
   )
 
   law(
-    "another viewer's resources are hidden, invalid resources are refused, and `search` accepts any text",
+    "another viewer's resources are hidden, invalid resources are refused, and `search` accepts blank text and query operators",
     (memory) =>
       Effect.gen(function*() {
         yield* store(memory, "a")

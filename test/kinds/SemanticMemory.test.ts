@@ -118,7 +118,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
   )
 
   law(
-    "`searchFacts` accepts any text; `storeFact` accepts strange strings as subject and domain",
+    "`searchFacts` accepts blank text and query operators; `storeFact` accepts strange strings as subject and domain",
     (memory) =>
       Effect.gen(function*() {
         for (const text of hostile) yield* memory.searchFacts(ada, text)

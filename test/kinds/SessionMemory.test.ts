@@ -68,7 +68,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` finds learnings of the running session by text, context and solution",
+      "`search` finds learnings, tasks and errors of the running session by text, context and solution",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "now")
@@ -216,7 +216,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`getRecentErrorSolutions` returns only the solutions of errors, newest first",
+      "`getRecentErrorSolutions` returns only errors, with their solutions, newest first, ten by default",
       (sessions) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")

@@ -73,7 +73,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("the server answers every request without a valid token with 401 and the same message, on every path", () =>
+  it.scopedLive("a request without a valid token gets status 401 and the same message, on `/mcp` and other paths", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [

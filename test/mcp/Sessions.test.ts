@@ -87,7 +87,7 @@ describe("sessions of an MCP server over HTTP", () => {
       assert.deepStrictEqual([yield* Fiber.join(first), yield* Fiber.join(second)], [200, 429])
     }).pipe(Effect.provide(memory)))
 
-  it.scoped("a session that is still beginning when the server stops is refused and closed", () =>
+  it.scoped("a session that is still beginning when the server stops is refused with status 503", () =>
     Effect.gen(function*() {
       const [waiting, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
       const tools = () => Effect.as(Deferred.succeed(waiting, undefined).pipe(Effect.zipRight(Deferred.await(go))), [])

@@ -149,7 +149,7 @@ describe("an MCP server over standard input", () => {
       )
     }))
 
-  it.live("waits for a client that reads slowly, and loses no answer", () =>
+  it.live("the server waits for a client that reads slowly, and loses no answer", () =>
     Effect.gen(function*() {
       const out = yield* Queue.bounded<Uint8Array>(1)
       const got: Array<string> = []
@@ -168,7 +168,7 @@ describe("an MCP server over standard input", () => {
       assert.lengthOf(got, 201)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.scopedLive("still answers the official client after malformed lines", () =>
+  it.scopedLive("the server still answers the official client after malformed lines", () =>
     Effect.gen(function*() {
       const { client, stderr, write } = yield* stdio
       yield* write("rubbish\n{\"jsonrpc\":\"2.0\"}\n\n{\"half\n")
@@ -177,7 +177,7 @@ describe("an MCP server over standard input", () => {
       assert.strictEqual(stderr.text(), "")
     }))
 
-  it.scopedLive("exits with 0 when the client closes the server's standard input", () =>
+  it.scopedLive("the server exits with 0 when the client closes the server's standard input", () =>
     Effect.gen(function*() {
       const { child, exit } = yield* stdio
       child!.stdin!.end()

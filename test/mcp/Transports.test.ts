@@ -148,7 +148,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.notMatch(JSON.stringify(answers), /4711|opens/)
     }))
 
-  it.scopedLive("the memory index and all memories are resources that a client can list in pages and read", () =>
+  it.scopedLive("the memory index and all memories are listed as resources in pages, and a listed memory can be read", () =>
     Effect.gen(function*() {
       const server = yield* served
       const { client } = server

@@ -206,7 +206,7 @@ describe("MemoryPipeline.remember with an unusable answer of the model", () => {
       }).pipe(within([...script, facts("Ada moved to Porto"), memory({ event: "ADD", text: "Ada moved to Porto" })]))
   )
 
-  it.effect("the error of `remember` never quotes the model's answer, since the answer may quote the conversation", () =>
+  it.effect("the error of `remember` does not quote the model's answer, since the answer may quote the conversation", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const failures = [

@@ -132,7 +132,7 @@ describe("`attribute`, which assigns decisions to facts", () => {
     )
   })
 
-  it("the number of times that `attribute` reads the text of a fact does not grow with the number of facts", () => {
+  it("`attribute` reads each fact's text equally often, on average, for 20 and for 200 facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

@@ -31,14 +31,14 @@ describe("parseFacts", () => {
     ["}{][", []]
   ])("the facts are found in %s", (answer, facts) => assert.deepStrictEqual(texts(answer), facts))
 
-  it("`parseFacts` returns the complete facts of a truncated answer", () => {
+  it("`parseFacts` finds a complete fact in an answer that is truncated within a later fact", () => {
     assert.include(
       texts("{\"facts\": [\"Ada lives in Lisbon\", {\"text\": \"Ada drinks tea\"}, {\"te"),
       "Ada lives in Lisbon"
     )
   })
 
-  it("`parseFacts` keeps valid values, drops invalid ones, and reads the importance `high` as 0.75", () => {
+  it("`parseFacts` keeps a valid `kind` and `importance`, drops invalid ones, and reads the importance `high` as 0.75", () => {
     assert.deepStrictEqual(
       parseFacts(JSON.stringify({
         facts: [

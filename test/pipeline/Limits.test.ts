@@ -105,7 +105,7 @@ describe("maxFacts", () => {
     mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.body : [])
   const updated = ({ mutations }: MemoryPipeline.Receipt) => mutations.filter(({ _tag }) => _tag === "Update")
 
-  it.effect("`maxFacts` also limits how many records replace records that have `data`", () =>
+  it.effect("a record that replaces a record with `data` counts towards `maxFacts`, as does a record added by an ADD", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore
@@ -127,7 +127,7 @@ describe("maxFacts", () => {
       { event: "ADD", text: "Ada sold book 99" }
     ]))))
 
-  it.effect("facts that replace deleted memories count towards `maxFacts`; ADD decisions of the model are left out first", () =>
+  it.effect("facts that replace deleted memories take precedence over the model's ADD decisions within the limit `maxFacts`", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore

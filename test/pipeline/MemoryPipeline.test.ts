@@ -278,7 +278,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("50 concurrent calls of `remember` with the same fact store the fact once", () =>
+  it.effect("50 concurrent calls of `remember` with the same fact store the fact once and supersede the contradicted record", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
@@ -442,7 +442,7 @@ describe("MemoryPipeline.remember", () => {
       assert.deepInclude((yield* everything).find(({ body }) => body === text), said)
     }).pipe(within({ script: [memory({ event: "ADD", text: "Ada lives in Porto" })] })))
 
-  it.effect("a fact that updates a memory adds its tags, links and metadata to those of the memory", () =>
+  it.effect("an UPDATE merges the fact's tags, links and metadata into the memory; the fact wins for equal keys and link targets", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const [first, second] = [yield* put("Lisbon"), yield* put("Porto")]
@@ -475,7 +475,7 @@ describe("MemoryPipeline.remember", () => {
       }
     })))
 
-  it.effect("tags, links, metadata and `validAt` in a model's answer are ignored", () =>
+  it.effect("tags, metadata and `validAt` in a model's answer are ignored", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* TestClock.setTime(5_000)
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact with a `validAt` in the future is stored once, even if the fact is extracted several times", () =>
+  it.effect("a fact with a future `validAt` makes one record when extracted repeatedly, and another once the first has an `invalidAt`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -706,7 +706,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the model sees up to five memories: first those that match the fact, then the newest", () =>
+  it.effect("the model sees an old memory that matches the fact before four newer memories that do not match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -911,7 +911,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }))
   })
 
-  it.effect("a message whose time is in the future is stored with the current time as its `validAt`", () =>
+  it.effect("a stored message is found by `search` at once, even if the message's time is in the future", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
@@ -946,7 +946,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
 })
 
 describe("MemoryPipeline.plan", () => {
-  it.effect("`plan` returns the mutations that `remember` would apply, and changes nothing", () =>
+  it.effect("`plan` changes nothing; `apply` of the planned mutations then replaces the contradicted memory with the new fact", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* put("Ada lives in Lisbon")
@@ -1455,7 +1455,7 @@ describe("MemoryPipeline.undo", () => {
       )
     })))
 
-  it.effect("`undo` reverts all changes of a record that was changed several times", () =>
+  it.effect("`undo` of a receipt with two changes of one record restores the record's original text", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       const old = yield* put("Ada lives in Lisbon")

@@ -240,7 +240,7 @@ describe("applyEvents", () => {
     )
   })
 
-  it("record A is superseded by record B if an UPDATE would give A the text of B", () => {
+  it("record A is superseded by record B if an UPDATE would give A the text of B and B is not deleted", () => {
     const closed = (id: string) => [
       { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
     ]

@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("a call that is interrupted while waiting for a lock or a connection ends without it and writes nothing", () =>
+    it.scopedLive("a `put` interrupted while waiting for a lock or a connection ends before the lock is released, and writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })

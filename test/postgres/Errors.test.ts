@@ -86,7 +86,7 @@ describe("opening a PostgreSQL store", () => {
       isSilent(error, secret, url)
     }))
 
-  it.live("opening fails with `unsupported` if the schema name is empty, too long, reserved or not plain text", () =>
+  it.live("opening fails with `unsupported` if the schema name is empty, too long, reserved, or contains a control character or lone surrogate", () =>
     Effect.gen(function*() {
       for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
         const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "`Restore` can restore a revision that the same batch wrote (in a store with history), but not a purged revision",
+    "a batch can restore a revision that it wrote itself (in a store with history), but not one that it purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const

@@ -167,7 +167,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a put of a duplicate returns the oldest live record with the same text",
+    "a put of a duplicate returns the oldest live record with the same text; equally old records are ordered by id",
     (store) =>
       Effect.gen(function*() {
         const minted = yield* put(store, fact("Tea"))

@@ -41,7 +41,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the viewer `System` can list and purge records of scope `Internal`",
+    "the viewer `System` can list and purge records of scope `Internal`; a batch whose purge has a wrong `ifRevision` writes nothing",
     (store) =>
       Effect.gen(function*() {
         const own = yield* put(store, row("own"), system)

@@ -97,7 +97,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`links` reflects every put, update, forget and purge of the linking record and of the linked record",
+    "`links` reflects puts and updates of linking and linked records, forgetting a linked record, and purging a linking record",
     (store) =>
       Effect.gen(function*() {
         yield* write(store, cup, "Cup", "of [[tea]]")
@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] with several matches prefers its own scope, then the newest record, then the lowest id",
+    "a [[wikilink]] with several matches prefers records in the linking record's scope, then the newest record, then the lowest id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // restores the type of a pair, which `sort` loses

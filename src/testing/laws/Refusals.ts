@@ -255,7 +255,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`put` accepts `ifRevision` only for a single draft that has an id",
+    "`put` with `ifRevision` fails with `invalid_draft` for no draft, several drafts or a draft without an id",
     (store) =>
       Effect.gen(function*() {
         yield* refuses(

@@ -155,7 +155,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "the weights of a query order hits that match the text equally, and decide which hits reach `minScore`",
+    "a search that weights importance orders equally matching hits by importance; a `minScore` omits the least important hit",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
