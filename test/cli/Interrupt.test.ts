@@ -95,7 +95,7 @@ describe("Ctrl-C in effect-memory", () => {
       assert.strictEqual(yield* told(["export", "--store", to]), fs.readFileSync(file, "utf8"))
     }))
 
-  it.scopedLive("an erasure stopped by Ctrl-C prints how much was erased, and the next run erases the rest", () =>
+  it.scopedLive("`forget --purge` stopped by Ctrl-C prints how many rows it erased, and the next run erases the rest", () =>
     Effect.gen(function*() {
       const { code, line, screen } = yield* untilStopped(Effect.gen(function*() {
         const line = ["forget", "--user", "ada", "--purge", "--yes", "--store", `vault:${yield* filled}`]

@@ -120,7 +120,7 @@ describe("remembered text in the output of effect-memory", () => {
 })
 
 describe("effect-memory on a terminal", () => {
-  it.scopedLive("`recall` on a terminal prints ranked hits with score bars, matching words in colour, and ages", () =>
+  it.scopedLive("`recall --explain` on a terminal prints the score bar, age and term scores of a hit, with the matching word in colour", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       yield* told(["remember", "Drinks tea, never coffee."], { cwd })
@@ -174,7 +174,7 @@ describe("effect-memory on a terminal", () => {
     }))
 })
 
-it("an excerpt has the first word that is in the query, even in a run without spaces, and, without `…`, at most the given length", () => {
+it("an excerpt contains the query's word, even from a long run without spaces, and is at most the given length plus `…`", () => {
   const isAsked = (word: string) => word === "engine"
   const run = "a/".repeat(60)
   const texts = [

@@ -92,7 +92,7 @@ describe("the tables of an OutboxCluster", () => {
   )
 
   law(
-    "no rows are left of a forgotten conversation, or of an idle, fully extracted conversation",
+    "no rows are left of a forgotten or fully extracted conversation that was idle for the cluster's `entityMaxIdleTime`",
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })

@@ -100,7 +100,7 @@ describe("compat: drover", () => {
       assert.strictEqual((yield* Effect.flip(Drover.forgetTool(ids))).reason, "unsupported")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it("`byRecency` sorts, `groupByScope` groups, `matches` filters and `bm25` ranks entries", () => {
+  it("`byRecency` sorts entries, `groupByScope` groups them, `matches` filters them, and `bm25` returns only documents with a word of the query", () => {
     const entry = (id: string, fields: Partial<Drover.MemoryEntry>): Drover.MemoryEntry => ({
       ...{ ...tea, id, scope: "agent", agentId: "pilot", createdAt: 1, tags: ["Ops"] },
       ...fields
@@ -203,7 +203,7 @@ describe("compat: nexus-agents", () => {
     it.effect(title, () => Effect.provide(check, kinds) as Effect.Effect<void, unknown>) // `kinds` provides every kind that `check` needs
 
   law(
-    "two viewers can store different facts under the same `factId`",
+    "a viewer's `invalidateFact` does not change another viewer's fact with the same `factId`",
     Effect.gen(function*() {
       const memory = yield* SemanticMemory.SemanticMemory
       const run = yield* running()
@@ -218,7 +218,7 @@ describe("compat: nexus-agents", () => {
   )
 
   law(
-    "identities, procedures, resources, vault entries and notes have the shapes of nexus-agents' interfaces",
+    "the adapters for nexus-agents store and find identities, procedures, resources, vault entries and notes",
     Effect.gen(function*() {
       const run = yield* running()
       const [viewer] = viewers

@@ -375,7 +375,7 @@ describe("Deuz's pure helpers", () => {
     assert.deepStrictEqual(parseDecision("?", 1), [])
   })
 
-  it("the extraction prompt asks for JSON, and the decision prompt lists existing and new facts", () => {
+  it("the extraction prompt asks for JSON and ends with the given instructions; the decision prompt lists the new facts", () => {
     const { system, user } = buildExtractionPrompt([Message.user("ok"), Message.user("I moved")], "Only cities.")
     assert.match(system, /JSON only[^]*Additional instructions: Only cities\.$/)
     assert.include(user, "user: ok\nuser: I moved")

@@ -71,7 +71,7 @@ describe("Deuz's chat", () => {
   )
 
   law(
-    "a failing recall adds nothing to the prompt and does not fail the turn",
+    "`context` returns an empty text if the search in the store fails",
     { stores: { notes: { layer: broken("search"), writable: true } } },
     Effect.gen(function*() {
       assert.strictEqual(yield* (yield* chat("one")).sent([Message.user("Porto?")]), "")

@@ -128,7 +128,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`list`, and `search` without a query, return the newest entries first, twenty by default",
+      "`list` returns the newest entries first, twenty by default; `search` without a query also returns the newest first",
       (adapter) =>
         Effect.gen(function*() {
           for (let n = 0; n < 22; n++) {

@@ -20,7 +20,7 @@ describe("nexus-agents' graph", () => {
   }
 
   law(
-    "one entity has at most one relationship of each type to another, and both entities must exist",
+    "`addRelationship` replaces a relationship of the same type between two entities, and fails for an unknown target",
     (memory) =>
       Effect.gen(function*() {
         yield* awaited(() => chain(memory, 1))

@@ -56,7 +56,7 @@ describe("Strands' configuration", () => {
   )
 
   law(
-    "every store can be searched, but only stores with `writable: true` can be written",
+    "`add` writes only to stores with `writable: true`, and fails with `read_only` if no chosen store is writable",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes, archive] })
       yield* awaited(() => manager.add("Ada likes tea"))

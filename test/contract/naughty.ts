@@ -150,7 +150,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
     )
 
     law(
-      "`search` accepts every string of the list, and finds a record with a word of the string",
+      "`search` for a string of the list finds a record with one of the string's words, or nothing if the string has no word",
       (store) =>
         Effect.gen(function*() {
           const texts = strings.filter((text) => text.length < 5_000)
