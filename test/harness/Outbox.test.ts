@@ -89,7 +89,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
   })
 }
 
-it.scoped("a new Outbox over a store with a `reader` reads only the tenants in which earlier Outboxes have stored rows", () =>
+it.scoped("a new Outbox over an in-memory store reads only the tenants in which an earlier Outbox stored rows", () =>
   Effect.gen(function*() {
     const store = yield* theStore
     const { extract } = model()
@@ -156,7 +156,7 @@ describe("extraction by an Outbox", () => {
   )
 
   law(
-    "the default trigger starts extraction at every fifth turn of a conversation",
+    "the default trigger starts extraction at the fifth turn of a conversation, not earlier and not at the sixth",
     {},
     (outbox, calls) =>
       Effect.gen(function*() {
@@ -318,7 +318,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("a batch that is set aside does not reset the number of failures of other conversations", () =>
+  it.scoped("a batch that becomes a dead letter leaves the failures of other conversations in `failuresInARow`", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const fails = new Set(["poison", "broken"])

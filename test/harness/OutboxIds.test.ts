@@ -46,7 +46,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
       }))
 
     law(
-      "the ids of rows cannot be computed from the conversation, and differ between stores",
+      "the ids of rows differ from the ids that earlier versions computed from the conversation, and differ between stores",
       Effect.gen(function*() {
         const { store } = yield* both
         yield* left(store, true)

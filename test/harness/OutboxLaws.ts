@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "extraction runs by default at every fifth turn and at the end of the session",
+  "extraction runs by default at the fifth turn of a conversation, and when the session of the conversation ends",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -369,7 +369,7 @@ law(
 )
 
 law(
-  "an append beyond `capacityPerConversation` first extracts the waiting messages, whatever the trigger",
+  "an append beyond `capacityPerConversation` first extracts the waiting messages, even if the trigger never fires",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -44,7 +44,7 @@ const everything = (store: MemoryStore.Service) =>
   })
 
 describe.each(Object.entries(stores))("Redaction over the store %s", (_, layer) => {
-  it.scoped("removes secrets from records, messages and other memories, but not from names of threads, numbers and keys of JSON", () =>
+  it.scoped("Redaction removes secrets from records, key-value memories, resources and messages, but not from thread names or JSON numbers and keys", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each layer has another error type
       const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(

@@ -182,7 +182,7 @@ describe("a store with a redaction", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("a wrapper of a store has the store's redaction, and a federation combines all redactions", () =>
+  it.scoped("a wrapper of a store has the store's redaction, and a federation redacts if one of its stores redacts", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))

@@ -148,7 +148,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("Retention", () => {
-  it("the built-in kinds have the documented default caps", () => {
+  it("the default caps are 1,000 for episodic, 10,000 for semantic, 5,000 for entity, 100 for learning, and none for user and vault", () => {
     const { entity, episodic, learning, semantic, user, vault } = MemoryKind
     assert.deepStrictEqual([episodic, semantic, entity, learning].map(({ cap }) => cap), [1_000, 10_000, 5_000, 100])
     assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
@@ -260,7 +260,7 @@ describe("Retention and MemoryEvents", () => {
       assert.lengthOf(yield* Retention.enforce(system), 2)
     }).pipe(Effect.provide(Layer.provideMerge(MemoryStore.layerInMemory, single))))
 
-  it.scoped("Retention.layer enforces the caps of all tenants when the layer is built, and every hour while the store is in use", () =>
+  it.scoped("Retention.layer enforces the caps of all tenants when the layer is built, and again an hour later after further writes", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })

@@ -40,7 +40,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Viewer.SharedWrites", () => {
-  it("`mayWrite` permits a user's own and the given shared scopes; for a viewer with only agent or run ids, every visible scope", () => {
+  it("`mayWrite` allows users their own scopes and the given shared scopes, and viewers with only agent and run ids every visible scope", () => {
     const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
       scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -144,7 +144,7 @@ describe("Viewer.SharedWrites", () => {
       )
     )))
 
-  it.effect("the default scope of extraction is the user's; if the viewer has no user, session or actor, the agent's; else all ids", () =>
+  it.effect("the default scope of extraction has the user id, or else the agent and session ids, or else only the agent id", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

@@ -25,7 +25,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is last in two short rankings precedes a hit that is first in only one if `k` is 60, but not if `k` is 0", () => {
+  it("a hit that is fourth in two rankings precedes hits first in only one by default, but follows them if `k` is 0", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })

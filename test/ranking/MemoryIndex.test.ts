@@ -134,7 +134,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("search finds words of any script in any Unicode form, and the single Han characters of words", () => {
+  it("search ignores case and accents, and finds Cyrillic, Thai and Korean words, and single Han characters of longer texts", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("scores are relative to the best hit; a search without a text returns all records, newest first", () => {
+  it("scores are relative to the best hit; a search without `text` returns all records, newest first, and with an empty `text` none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -175,7 +175,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
   })
 
-  it("a record is found and counted in the BM25 statistics only before its expiry, or if the viewer is System", () => {
+  it("an expired record is found only by System, and does not count in the BM25 statistics of other viewers", () => {
     const index = indexOf(
       record("tea", { expiresAt: 10 }),
       record("tea with milk"),
@@ -395,7 +395,7 @@ describe("MemoryIndex", () => {
     assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
   })
 
-  it("recency is computed with the half-lives of the kinds passed to MemoryIndex.make", () => {
+  it("the recency of a `user` record is 1 after 30 days by default, but 0.5 if MemoryIndex.make gets an empty map of kinds", () => {
     const index = MemoryIndex.make({ kinds: new Map() })
     index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
     const month = 30 * 24 * 3_600_000
@@ -518,7 +518,7 @@ describe("MemoryIndex.whyNot", () => {
     assert.strictEqual(why("tea and milk", { limit: 1 }), "beyond_limit")
   })
 
-  it("the text of `not_valid_then` is also true if the record is valid now, but not at `asOf`", () => {
+  it("a record that is valid now but not at `asOf` gets the reason `not_valid_then`, whose text does not contain the word now", () => {
     const index = indexOf(record("tea", { invalidAt: 8 }))
     assert.strictEqual(index.whyNot(ada, id("tea"), { asOf: 8 }, 7), "not_valid_then")
     assert.notMatch(absences.not_valid_then, /\bnow\b/)

@@ -49,7 +49,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("records with the same time and ascending ids, as in a batch, are ordered almost without calls of `newestFirst`", () => {
+  it("5,000 records in five batches, each with one time and ascending ids, are ordered with at most 5 calls of `newestFirst`", () => {
     const index = counting()
     for (let doc = 0; doc < 5_000; doc++) {
       index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })

@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search filtered by importance or data, or by `minScore` with weights, reads few matches, and reports an inexact count", () => {
+  it("a search filtered by importance or data, or by `minScore` with weights, reads fewer than 1,500 of 6,000 matches, and reports an inexact count", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },

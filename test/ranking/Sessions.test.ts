@@ -184,7 +184,7 @@ describe("search among turns with `minScore`", () => {
   })
 })
 
-it("records with a word of the query rank above records that score 0, whatever the limit", () => {
+it("a search returns as many of 60 records with the query's word as its limit allows, each with a score above 0", () => {
   const index = MemoryIndex.make()
   for (let n = 0; n < 60; n++) {
     const turn = (sequence: number, body: string) =>

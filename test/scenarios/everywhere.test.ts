@@ -24,7 +24,7 @@ for (const [name, layer] of Object.entries(stores)) {
   const within = Effect.provide(world({ stores: named, config: { extraction } }))
 
   describe(`MemoryManager over two stores (${name})`, () => {
-    it.effect("`add` writes to the named stores, by default to all; `search` limits the hits of each store", () =>
+    it.effect("`add` writes to the named stores, by default to all; `search` returns at most `maxResults` hits of each store", () =>
       Effect.gen(function*() {
         const { add, search } = yield* manager
         yield* add(ada, Array.from({ length: 5 }, (_, n) => draft(`tea ${"abcde"[n]} of a kind`)))
