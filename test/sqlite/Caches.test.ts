@@ -29,7 +29,7 @@ const gate = (viewer: Viewer.Viewer, skip = 0) =>
   )
 
 describe("the index cache of a database store", () => {
-  it.scoped("a record that moves to another scope is found there, even if its old partition is read late", () =>
+  it.scoped("a record that moves to another scope during a read of its old scope is found only in the new scope", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const writer = yield* opened(filename)

@@ -48,7 +48,7 @@ describe("changes from another store on one SQLite file", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("every change is emitted once and in order, however many changes a poll returns", () =>
+  it.scoped("a poll emits each change once and in order, with the oldest kept revision in place of dropped ones", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)

@@ -21,7 +21,7 @@ import { all, bob, bodies, draft, file, opened, raw, sound } from "./File.ts"
 const failure = MemoryError.make("io", { op: "test", message: "no" })
 
 describe("a SQL transaction of the caller", () => {
-  it.scoped("the store's writes remain even if the caller's transaction is rolled back", () =>
+  it.scoped("the store's writes remain even if the caller's transaction on another SQLite file is rolled back", () =>
     Effect.gen(function*() {
       const theirs = yield* file
       const ours = yield* file

@@ -111,7 +111,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* Copy.copy(branch, branch)).written, 0)
     }))
 
-  it.scoped("a second run of a copy that failed at any call of the target makes both stores equal", () =>
+  it.scoped("a second run of a copy that failed at a call of the target makes both stores equal", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "faults", 8)
       for (const at of every) {
@@ -127,7 +127,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("a second run completes a copy that was interrupted after any batch", () =>
+  it.scoped("a second run completes a copy that was interrupted after a batch", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "interrupted", 8)
       for (const sort of [memory, vault]) {

@@ -49,7 +49,7 @@ const counted = (size: number) =>
 const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
 
 describe("calls of an Engine", () => {
-  it.effect("MemoryStore.make asks once for rows to erase, and reads no row if none is due, however many rows there are", () =>
+  it.effect("MemoryStore.make asks once for rows to erase, and reads none of 2,000 rows if none is due", () =>
     Effect.gen(function*() {
       const { engine, during } = yield* counted(2_000)
       const calls = yield* during(MemoryStore.make("again", engine))
@@ -249,7 +249,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
     }))
 
-  it.effect("calls for a tenant are not affected by calls for hundreds of other tenants", () =>
+  it.effect("the results of a tenant's calls stay correct after calls for hundreds of other tenants", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)

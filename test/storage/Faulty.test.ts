@@ -49,7 +49,7 @@ const operations = (
 })
 
 law(
-  "a fault without options makes every operation of a Faulty store fail with a retryable io error",
+  "a fault without options makes calls such as `put`, `search` and `stream` fail with a retryable io error",
   [{}],
   (faulty) =>
     Effect.forEach(

@@ -178,7 +178,7 @@ describe("a link of a note", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("[[wikilinks]] in the metadata of a file count as links; in the metadata of other records, only those in the key `links` do", () => {
+  it("[[wikilinks]] in the metadata keys `up` and `related` count as links in a file, but not in other records", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

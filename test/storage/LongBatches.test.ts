@@ -184,7 +184,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("a batch is written as it was validated if the caller changes the drafts later, and fails as a whole if they become invalid earlier", () =>
+  it.effect("drafts changed after validation are written as validated; drafts that become invalid before it fail the whole batch", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()
@@ -212,7 +212,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("an invalid mutation fails a long batch with the same reason and message as a short batch", () =>
+  it.effect("a long batch with invalid mutations fails with the same reason and message as one check of all mutations", () =>
     Effect.gen(function*() {
       const store = yield* made()
       const bad = [

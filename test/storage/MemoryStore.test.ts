@@ -66,7 +66,7 @@ const left = (store: MemoryStore.Service) =>
     (all) => all.flatMap(Option.toArray).map(({ body }) => body)
   )
 
-it.effect("the in-memory store erases expired records every hour, and forgotten records after the trash duration", () =>
+it.effect("the in-memory store erases an expired record within an hour, and a forgotten record after 30 days", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* put(store, draft("bread", { id: id("bread"), expiresAt: 1_000 }))

@@ -88,7 +88,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes the final state of each record in one batch, and leaves the overlay empty",
+  "Overlay.commit writes only the final state of each record to the base store, and leaves the overlay empty",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea", { confidence: 0.5, expiresAt: 900_000 }), ada, {
@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "Overlay.commit replaces a whole record if the record's scope, kind or source has changed",
+  "Overlay.commit replaces a whole record whose scope, kind and source changed, or that was purged and put again",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit keeps the origin and trust of records that the overlay has restored or created again, if all have the same",
+  "Overlay.commit keeps the common origin and trust of records that the overlay restored, or purged and put again",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "pipeline", trust: 3 })
@@ -255,7 +255,7 @@ law(
 )
 
 law(
-  "Overlay.commit writes the source of a record that the overlay has replaced",
+  "Overlay.commit replaces the source of a base record by the source that was put in the overlay",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const sources = [{ actor: "Ada" }, { actor: "Bob" }, { reference: "r" }, { session: "s" }, { sequence: 1 }, {}]
@@ -286,7 +286,7 @@ law(
 )
 
 law(
-  "a record that expired in the overlay is not written by Overlay.commit, and is forgotten in the base store",
+  "Overlay.commit forgets a base record that expired in the overlay, and skips a new record that expired there",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const bread = yield* put(below, draft("bread"))

@@ -50,7 +50,7 @@ describe("a TenantIndex that yields to the event loop while it is built", () => 
       assert.strictEqual(tenantIndex.index(), index)
     }))
 
-  it.live("callers wait until the index is sorted, even if the caller that began the sorting is interrupted", () =>
+  it.live("a caller waits until the index is sorted, even if an earlier caller was interrupted during the sorting", () =>
     Effect.gen(function*() {
       const tenantIndex = made()
       tenantIndex.set(id("first"), row(record("first", "tea")))

@@ -46,7 +46,7 @@ describe("an Overlay", () => {
       assert.isUndefined(yield* get(below, system, id("b")))
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
-  it.scoped("`Restore` has the same result in an Overlay as in its base store, even for forgotten records", () =>
+  it.scoped("`Restore` of a forgotten record has the same result in an Overlay as in its base store", () =>
     Effect.gen(function*() {
       const below = yield* MemoryStore.MemoryStore
       const history: ReadonlyArray<MemoryMutation> = [

@@ -83,7 +83,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan in progress in a vault", () => {
-  it.scopedLive("a scan reads another process's batch as a whole, even if a write reads one of the files first", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if the scanning process updated one of the records earlier in the scan", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -116,7 +116,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
     }))
 
-  it.scopedLive("a scan reads another process's batch as a whole, even if one of the batch's records was put during the scan", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if one of the batch's records is new since the scan began", () =>
     Effect.gen(function*() {
       const { file, fileOf, other, reader, right, seen } = yield* twins
       file.arm((path) => path.endsWith(fileOf(right)))
@@ -170,7 +170,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
     }))
 
-  it.scopedLive("a scan during which a write of the same process begins and ends publishes no change of the batch", () =>
+  it.scopedLive("a scan publishes no change of a batch that the same process writes during the scan", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, reader, right, seen } = yield* twins
       const received = yield* listen(reader.store, ada)
@@ -184,7 +184,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
     }))
 
-  it.scopedLive("a scan during a write that then fails shows nothing of the batch", () =>
+  it.scopedLive("no part of a batch is visible after its write failed, even if a scan ran during the write", () =>
     Effect.gen(function*() {
       const { both, lastFile, move, reader, seen, unwritable } = yield* twins
       move.arm((path) => path === lastFile)
@@ -279,7 +279,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* Fiber.join(past)).map(({ body }) => body), ["one", "right"])
     }))
 
-  it.scopedLive("a read of a record's history returns only consecutive revisions, even if another process then purges the record", () =>
+  it.scopedLive("a read of a record's history returns only consecutive revisions while another process purges the record", () =>
     Effect.gen(function*() {
       const { both, compacted, other, read, reader, right, root } = yield* twins
       yield* compacted

@@ -130,7 +130,7 @@ describe("the snapshot of a vault", () => {
       assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
-  it.scoped("a vault closes and saves a snapshot while another process purges the library's own records all the time", () =>
+  it.scoped("a closing vault saves its snapshot, even if another process purges a record of the scope `Internal` at each attempt", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

@@ -88,7 +88,7 @@ describe("a forgotten record of a vault", () => {
       assert.deepStrictEqual(hidden, [])
     }))
 
-  it.scoped("a record forgotten in an earlier release, which had no trash, is erased when the vault is opened", () =>
+  it.scoped("a record forgotten in a release without a trash is absent after the vault is reopened, and the old folder `revisions` is deleted", () =>
     Effect.gen(function*() {
       const root = yield* place
       yield* fill(root)

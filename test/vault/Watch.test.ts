@@ -52,7 +52,7 @@ describe("a vault that watches its folder", () => {
       yield* eventually("a forget", Effect.map(store.list(ada, { ids: [last!.id] }), ({ items }) => items.length === 0))
     }))
 
-  it.scopedLive("a vault reads the history after a watch event, whatever the event's path and kind of change are", () =>
+  it.scopedLive("watch events that falsely report removed files make a vault read the history, but remove no record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const events = yield* Queue.unbounded<FileSystem.WatchEvent>()

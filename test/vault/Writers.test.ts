@@ -137,7 +137,7 @@ describe("concurrent writers of a vault", () => {
       yield* put(store, draft("later")).pipe(ends("the next writer"))
     }))
 
-  it.scopedLive("writers that are interrupted while another process holds the lock end at once", () =>
+  it.scopedLive("writers that are interrupted while another process holds the lock end without waiting for the lock, and write nothing", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, { lockTimeout: "1 hour" })

@@ -134,7 +134,7 @@ describe("a federation", () => {
   )
 
   law(
-    "records of two tenants are separate in every store, and store.tenants has the tenants of all stores",
+    "records of two tenants with the same id are separate, and store.tenants has the tenants of all stores",
     notesAndFacts,
     (store) =>
       Effect.gen(function*() {
