@@ -83,7 +83,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("the next copy gives a renamed thread both names; after an append to the new name, an append to the old name fails", () =>
+  it.scoped("a thread renamed between two copies accepts an append to its new name; an append to its old name then fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -313,7 +313,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it("an import from Claude Code puts a frontmatter field into the metadata if the record has no other place for it", () => {
+  it("an import from Claude Code puts unknown frontmatter fields, and known ones with unusable values, into the metadata", () => {
     const text = "---\nname: 7\ndescription: [a]\ntype: idea\nmood: calm\n---\nUse tabs.\n"
     const [item] = Notes.decodeClaudeCode([{ path: "memory/tabs.md", text }], adas)
     assert(item?._tag === "Draft")
@@ -364,7 +364,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(items.map(({ content }) => content), ["a", "b", "c"])
     }))
 
-  it.scoped("an import from Obsidian or Claude Code makes a record from each note, with tags, kind and links", () =>
+  it.scoped("an import makes records from Obsidian notes with their tags and links, and from Claude Code notes with their kinds", () =>
     Effect.gen(function*() {
       const { items, report, store } = yield* imported("obsidian")
       const tea = items.find(({ summary }) => summary === "Tea")!

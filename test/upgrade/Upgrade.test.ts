@@ -64,7 +64,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a snapshot of an earlier release has the same bodies as the files that were not edited since",
+    "a snapshot (cache of a vault) from an earlier release has the same bodies as the files not edited since",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))

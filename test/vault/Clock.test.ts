@@ -94,7 +94,7 @@ for (const [name, jump] of [["back", -day], ["forward", day]] as const) {
         }).pipe(Effect.withClock(skewed))
       }))
 
-    it.scopedLive("a writer that is alive never loses the lock to another writer", () =>
+    it.scopedLive("a living writer keeps the lock while another writer waits for it", () =>
       Effect.gen(function*() {
         const root = yield* place
         const { skewed, time } = yield* adjustable

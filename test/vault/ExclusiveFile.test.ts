@@ -245,7 +245,7 @@ describe("a live process whose staging folder (the folder of its temporary files
 })
 
 describe("two processes with the same random seed", () => {
-  it.scopedLive("equal random seeds do not keep a process from taking over a dead process's lock", () =>
+  it.scopedLive("a process takes over the lock of a dead process that had the same random seed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const [dead, other] = [yield* lockOf(root), yield* lockOf(root)]

@@ -163,7 +163,7 @@ describe("a purge in a vault", () => {
   }
   for (const [name, purge] of Object.entries(purges)) {
     it.scopedLive(
-      `a process after one that died in ${name} finds the record whole or erases its text, and loses no other record of its batch`,
+      `the first write after a process died in ${name} leaves the record whole or its old text erased, and another record unchanged`,
       () =>
         Effect.gen(function*() {
           for (let at = 1, died = true; died; at += times(2, 1)) {
@@ -196,7 +196,7 @@ describe("a purge in a vault", () => {
 })
 
 describe("two processes with the same vault", () => {
-  it.scopedLive("a process that was open before another one died in a purge erases the text at its next write", () =>
+  it.scopedLive("the next write of an open process after another one died in a purge leaves the record readable or its text erased", () =>
     Effect.gen(function*() {
       for (let at = 1, died = true; died; at += times(2, 1)) {
         const root = yield* place
@@ -331,7 +331,7 @@ describe("vectors of a vault on a failing disk", () => {
   }
   for (const [name, call] of Object.entries(calls)) {
     it.scopedLive(
-      `an error at any disk call of ${name} changes neither record a nor record b, and loses no attached vector`,
+      `an error at any disk call of ${name} leaves two records unchanged, and loses no attached vector`,
       () =>
         Effect.gen(function*() {
           const template = yield* filled

@@ -288,7 +288,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("a batch that fails with a disk error changes no byte of any note, even of a note that is not UTF-8", () =>
+  it.scopedLive("a batch that fails with `io` changes no byte of the notes that it forgets, even of a note that is not UTF-8", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       const latin = Buffer.from("Caf\xe9 au lait", "latin1")

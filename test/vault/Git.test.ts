@@ -100,7 +100,7 @@ describe("a vault under git", () => {
   for (const isRunning of [true, false]) {
     const when = isRunning ? "while the vault is open" : "while the vault is closed"
     it.scopedLive(
-      `an old text that git checks out ${when} becomes the next revision of its record, like an edit by hand`,
+      `an old text that git checks out ${when} becomes its record's next revision, with the origin and trust of the old text`,
       () =>
         Effect.gen(function*() {
           const root = yield* committed

@@ -227,7 +227,7 @@ describe("concurrent writers", () => {
       assert.deepStrictEqual(yield* bodies(other), now)
     }))
 
-  it.scopedLive("every acknowledged write is kept if the process dies at any disk call", () =>
+  it.scopedLive("acknowledged writes of concurrent writers are kept if the process dies at one of their disk calls", () =>
     Effect.gen(function*() {
       for (let stop = 1, isReached = true; isReached; stop += 7) {
         isReached = yield* Effect.scoped(Effect.gen(function*() {

@@ -81,7 +81,7 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
       it.scopedLive(
         `a group commit that fails while it writes ${title} has no effect after a reopening, if the disk ${
           isFreed ? "gets free space" : "stays full"
-        } before the vault is closed`,
+        } after the failure`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -189,7 +189,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`each writer gets its own result if a group commit falls back to single writes and one writer ${title}`, () =>
+    it.scopedLive(`each writer's put succeeds exactly if its record is stored, even if one writer ${title} during the single writes`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }

@@ -101,7 +101,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "a restored file has the properties that a person added, also if the file was deleted by hand; a new record with the id has none",
+    "a restored record's file has the frontmatter properties that a person added; a new record with the same id has none of them",
     ({ read, remove, store, vault, write }) =>
       Effect.gen(function*() {
         const own = /\naliases:\s+- the one\ncssclasses: wide\n/
@@ -234,7 +234,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an earlier text that git checks out becomes the record's next revision, like an edit by hand",
+    "an earlier text that git checks out becomes the record's next revision",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {
         const git = (...args: ReadonlyArray<string>) =>

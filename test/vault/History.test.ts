@@ -55,7 +55,7 @@ const found = (root: string, ...names: ReadonlyArray<string>) =>
   )
 
 describe("the history of a vault", () => {
-  it.scopedLive("lines are not erased at locations that were read before another process rewrote the file", () =>
+  it.scopedLive("`erase` fails and changes nothing if another process has rewritten the history since the lines' locations were read", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const [here, there] = [yield* historyOf(root), yield* historyOf(root)]
@@ -236,7 +236,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a reader that has read only a part of a rewritten history learns this from `isReplaced` or `generation()`", () =>
+  it.scopedLive("`isReplaced` is true or `generation()` has changed if a lookup misses a record while a rewritten history is being read", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -308,7 +308,7 @@ describe("the history of a vault", () => {
   )
 
   law(
-    "a history restored from a backup takes precedence over a newer snapshot",
+    "revisions written after a history was restored from a backup are found, even with a snapshot from before the restore",
     (root) =>
       Effect.gen(function*() {
         const snapshot = path.join(root, ".effect-memory/snapshot")
@@ -401,7 +401,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a record's file is replaced only after an fsync of the history", () =>
+  it.scopedLive("a put replaces the record's file only after an fsync of the history; closing fsyncs the file before it writes the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

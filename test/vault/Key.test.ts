@@ -76,7 +76,7 @@ describe("the key of a vault, with which it signs its records", () => {
         }))
     }
 
-    it.scopedLive(`the key is still read if any one bit of ${name} is flipped, and ${name} is repaired`, () =>
+    it.scopedLive(`the key is still read if one bit of ${name} is flipped, and ${name} is repaired`, () =>
       Effect.gen(function*() {
         const root = yield* filled
         const whole = fs.readFileSync(damaged(root), "utf8")
@@ -147,7 +147,7 @@ describe("the key of a vault, with which it signs its records", () => {
       }
     }))
 
-  it.scopedLive("a vault with `new` in place of its key in vault.json gets a new key, and keeps all records", () =>
+  it.scopedLive("a vault with `new` in place of its key in vault.json, and without vault.copy.json, opens and keeps its records' origin and trust", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const first = yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>

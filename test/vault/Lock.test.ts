@@ -150,7 +150,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("a lock is not taken over while its holder writes heartbeats, however long the holder works", () =>
+  it.scoped("a lock is not taken over while its holder writes heartbeats, even after three times the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const { looks, platform } = counting(root)
@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("every long use of a lock writes heartbeats, even after a long pause or after the lock's Effect scope was closed", () =>
+  it.scoped("a long use of a lock writes heartbeats, even 10 seconds after the previous use or after the lock's Effect scope was closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()

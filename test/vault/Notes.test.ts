@@ -184,7 +184,7 @@ const law = (
 
 describe("a folder of unusual notes", () => {
   law(
-    "each note is one record with the expected fields, and exactly the notes with unreadable parts are reported as issues",
+    "each note is one record with the expected fields, and exactly the expected notes are reported as issues",
     (vault) =>
       Effect.gen(function*() {
         const records = yield* all(vault)
@@ -300,7 +300,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("an update of a note's metadata edits the frontmatter properties in place", () =>
+  it.scopedLive("an update of a note's metadata changes and removes properties in the file, and keeps a new property outside of it", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")
@@ -345,7 +345,7 @@ describe("a folder of unusual notes", () => {
       }
     }))
 
-  it.scopedLive("no viewer except `Viewer.system` sees a note that a person puts into the folder of the library's internal records", () =>
+  it.scopedLive("`Viewer.everyone`, a user's viewer and a viewer without ids see no note in the folder of the library's internal records", () =>
     Effect.gen(function*() {
       const root = yield* place
       const outbox = path.join(root, ".effect-memory/outbox")

@@ -181,7 +181,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       })
   )
 
-  it.scopedLive("`forgetAll` during an extraction discards the model's answer", () =>
+  it.scopedLive("`forgetAll` during an extraction of the user's message discards the model's answer; another user's message is still extracted", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)
@@ -227,7 +227,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes only queued messages with the caller's ids; `Viewer.everyone` removes all of its tenant", () =>
+  it.scopedLive("`forgetAll` removes only queued messages of viewers that have the caller's ids; called by `Viewer.everyone`, it removes all of the tenant", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

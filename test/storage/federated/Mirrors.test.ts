@@ -160,7 +160,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a write succeeds although a read-only mirror cannot be read, even a put with an id that the caller chose",
+    "`put` with a chosen id and `update` succeed although a mirror with `writable: false` can be neither read nor written",
     Federated.layer({
       main: memory,
       copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
@@ -187,7 +187,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a put may use the id of a forgotten copy whose record is gone, also a put by `System`", () =>
+  it.scoped("`put` by a user or by `System` can use the id of a mirror's forgotten copy if no other store has the record", () =>
     Effect.gen(function*() {
       for (const viewer of [ada, system]) {
         const copies = yield* Layer.build(Layer.fresh(MemoryStore.layerInMemory))

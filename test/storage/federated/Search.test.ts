@@ -182,7 +182,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("`search` returns `leftOut.exact: false` if a member store has more matches, of which an unknown share are copies", () =>
+  it.effect("`search` returns `leftOut.exact: false` if a mirror has more matches than the limit, some of them copies", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const copies = { layer: Layer.succeedContext(shelf), mirror: () => true }
@@ -217,7 +217,7 @@ describe("search of a federation", () => {
 
 describe("a federation with a member store that cannot be read", () => {
   law(
-    "a record of one store can be read and updated even if a later store cannot be read",
+    "`get` and `update` of a stored record succeed even if a later store cannot be read, but `list` fails",
     Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {

@@ -165,7 +165,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "the library's own records are written with the rest of their batch, and are not routed or mirrored",
+    "a record in the scope `Internal` goes to the same store as the rest of its batch, and is not routed or mirrored",
     Federated.layer({
       main: memory,
       facts: memory,

@@ -57,7 +57,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     assert.deepEqual(found([gone("a.md", text)], [...tied, fresh("d.md", words(0, 90))]), {})
   })
 
-  it("missing files that are equally similar to one new file are not paired with a less similar one, in any order", () => {
+  it("two missing files equally similar to one new file stay unpaired, even if a less similar new file exists", () => {
     const common = words(0, 100)
     const olds = [gone("a.md", `${common} ${words(200, 10)}`), gone("b.md", `${common} ${words(300, 10)}`)]
     const news = [fresh("x.md", `${common} ${words(400, 8)}`), fresh("y.md", `${common} ${words(500, 12)}`)]
@@ -109,7 +109,7 @@ describe("the detection of renamed files between two scans of a vault", () => {
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
 
-  it("edited and renamed notes are paired with their old paths; all are paired even if they differ in only one word", () => {
+  it("edited and renamed notes of one template are paired with their old paths; one distinct word per note is enough for a pair", () => {
     const count = times(200, 2_000)
     const template = words(0, 80)
     const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")
