@@ -42,7 +42,7 @@ export const entries: ReadonlyArray<Entry> = [
   { name: "completions", load: () => import("./commands/Completions.ts").then(({ completions }) => completions) }
 ]
 
-/** Runs a command line, and returns the exit code. Never fails. If a signal interrupts the process, the command is interrupted, too. */
+/** Runs a command line, and returns the exit code. Errors and defects become exit codes. Only an interruption is passed on. */
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),

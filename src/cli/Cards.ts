@@ -33,7 +33,7 @@ export const bar = (score: number): string => {
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** A function that tells whether a word, in any inflected form, occurs in the query. */
+/** Tells whether a word and the query have a term of the analyzer in common. */
 export interface IsAsked {
   (word: string): boolean
 }
@@ -76,8 +76,8 @@ export const excerpt = (text: string, isAsked: IsAsked, most: number): string =>
 }
 
 /**
- * Indents every line of a text by `by` spaces. On a terminal, first wraps the text so that the indented lines fit, but not below 40
- * columns.
+ * Indents every line of a text by `by` spaces. On a terminal, first wraps the text so that the indented lines fit. Lines of at most 40
+ * characters stay whole.
  */
 export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
   (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(

@@ -70,7 +70,7 @@ export interface Report extends Schema.Schema.Type<typeof Report> {}
 export interface Options {
   readonly store: Service
   readonly vault: Option.Option<VaultService>
-  /** Tenants to check. Default: all. */
+  /** Tenants to check. Default: all. The check `files` always reads the files of all tenants. */
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
   readonly checks?: ReadonlyArray<Check> | undefined
@@ -106,7 +106,7 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // `damage` already reports damaged rows, so a check that fails with `corrupt` has no findings
+        // a check that fails with `corrupt` gets no findings of its own if `damage` already has one
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }
@@ -192,7 +192,7 @@ const readAll = ({ onProgress, store }: Options, tenant: string, before: number)
     return { count, damage, ids, links, duplicates, sample }
   })
 
-/** Returns a key made of scope, kind, data and text. The case, punctuation and accents of the text do not change the key. */
+/** Returns a key made of scope, kind, data and the signature of the text. Case, accents and most punctuation do not change the key. */
 const sayingOf = (record: MemoryRecord): string => {
   const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
   const data = Object.keys(record.data).length === 0 ? "" : sha256(canonicalJson(record.data))

@@ -25,7 +25,7 @@ export interface Person {
 export const Belongings = Schema.Struct({
   records: Schema.Number,
   tombstones: Schema.Number,
-  /** Number of internal rows, that is, rows of threads and rows of messages that wait for extraction. */
+  /** Number of internal rows, that is, rows of threads and rows of the outbox (messages to extract, plans and session states). */
   internal: Schema.Number,
   ids: Schema.Array(MemoryId)
 })
@@ -49,7 +49,7 @@ export const find = (store: Service, person: Person): Io<Belongings> =>
     return found
   })
 
-/** Number of ids that are purged in one write. */
+/** Number of ids that are purged in one write, or looked up in one read. */
 const batch = 100
 
 /** Purges rows by id, in several writes. If `purge` is interrupted, `find` still finds the rows that are left. */

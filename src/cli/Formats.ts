@@ -55,7 +55,7 @@ const counts = {
   threads: Schema.Number,
   messages: Schema.Number
 }
-/** Schema of the JSON output of `export`. */
+/** Schema of the JSON output of `export` to a file. An export to stdout prints no such JSON. */
 export const Exported = Schema.Struct(counts)
 /** Schema of the JSON output of `import` for a vault or for a file that `export` wrote. */
 export const Restored = Schema.Struct({
@@ -173,7 +173,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
       }
     })
     if (path === undefined || path === "-") {
-      // the lines of a file stay as they are, since a file that is imported and exported again is the same, byte for byte
+      // `visible` is only for a terminal, since an import and a second export must give the same bytes
       const shown = screen.isTerminal ? Stream.map(text, visible) : text
       yield* Stream.runForEach(shown, screen.out).pipe(Effect.ensuring(progress.end))
       return yield* screen.err(`${summaryOf(last)}\n`)
@@ -185,7 +185,7 @@ const writeJsonl = ({ path, shared, vectors }: Writing): Run =>
     yield* print(shared, Exported, { ...last }, summaryOf)
   })
 
-/** Escapes control and invisible characters in lines of JSON. A JSON parser turns the escapes back into characters. */
+/** Escapes control and format characters in lines of JSON. A JSON parser turns the escapes back into characters. */
 const visible = (lines: string): string => lines.replace(/[^ -~\n]+/gu, (part) => json(part).slice(1, -1)) // removes the quotes of the JSON
 
 /**

@@ -14,7 +14,7 @@ export interface Flag {
   readonly names: ReadonlyArray<string>
   /** Name of the value on the help page; `undefined` if the option takes no value. */
   readonly value: string | undefined
-  /** The allowed values; empty if any value is allowed. */
+  /** The allowed values of an option with several choices; otherwise empty. */
   readonly choices: ReadonlyArray<string>
   readonly description: string
 }

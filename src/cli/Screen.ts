@@ -16,7 +16,7 @@ export interface Service {
   readonly input: (longest: number) => Effect.Effect<string, "too long">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
-  /** Asks a yes-or-no question on the terminal. Returns true only if the answer is `y` or `yes`. */
+  /** Asks a yes-or-no question on the terminal. Returns true only if the answer is `y` or `yes`, in upper or lower case. */
   readonly ask: (question: string) => Effect.Effect<boolean>
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean
@@ -26,7 +26,10 @@ export interface Service {
   readonly canAsk: boolean
   /** Number of columns of the terminal; 80 if stdout is no terminal. */
   readonly columns: number
-  /** Colours a text for stdout. The text stays unchanged if stdout is no terminal, if `NO_COLOR` is set or if `TERM` is `dumb`. */
+  /**
+   * Colours a text for stdout. The text stays unchanged if stdout is no terminal, if `NO_COLOR` is set and not empty, or if `TERM` is
+   * `dumb`.
+   */
   readonly paint: (style: Style, text: string) => string
   /** Version of the package. */
   readonly version: string
@@ -52,10 +55,12 @@ export type Style = keyof typeof styles
 /** Colours a text with ANSI escape sequences. */
 export const ansi = (style: Style, text: string): string => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`
 
-// matches control and invisible characters, line separators and lone surrogates, but not tab, line feed, U+200C and U+200D
+// matches control and format characters, line and paragraph separators and lone surrogates, but not tab, line feed, U+200C and U+200D
 const unsafe = /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** Escapes control and invisible characters, for example as `\u001b`. Tabs and line feeds stay. `\r\n` and `\r` become `\n`. */
+/**
+ * Escapes control and format characters, for example as `\u001b`. Tabs, line feeds, U+200C and U+200D stay. `\r\n` and `\r` become `\n`.
+ */
 export const safe = (text: string): string =>
   text.replace(/\r\n?/g, "\n").replace(unsafe, (character) => escapeOf(character.codePointAt(0)!)) // a match has one character
 
@@ -65,7 +70,7 @@ export const safeLine = (text: string): string => safe(text).replace(/\s+/g, " "
 const escapeOf = (code: number): string =>
   code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`
 
-/** Renders a value as JSON, with escapes for control and invisible characters. A JSON parser turns the escapes back into characters. */
+/** Renders a value as JSON, with escapes for control and format characters. A JSON parser turns the escapes back into characters. */
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,

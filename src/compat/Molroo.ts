@@ -65,7 +65,7 @@ export const recallMemories = (
 export type { VAD } from "../domain/Emotion.ts"
 /** `AppraisalVector` rates an event in nine dimensions, which `clamp` limits to their ranges. `NEUTRAL_APPRAISAL` is the neutral rating. */
 export { type Appraisal as AppraisalVector, clamp, NEUTRAL_APPRAISAL } from "../domain/Emotion.ts"
-/** Removes the tags at the beginning of a message, such as `[mood: calm]`. */
+/** Removes the tags at the beginning of a message, such as `[mood: calm]`. A message of tags only stays unchanged. */
 export { stripMetaTags } from "../domain/Message.ts"
 /** `toAdapter` makes an adapter for one viewer. `layerAdapter` provides `EpisodicMemory` over an adapter of your own. */
 export { layerAdapter, toAdapter } from "../kinds/EpisodicMemory.ts"

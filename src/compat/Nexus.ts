@@ -1,10 +1,10 @@
 /**
  * The memory interfaces of nexus-agents, for code that was written for nexus-agents. There are interfaces for key-value storage, typed
- * memories, the graph, priorities, notes, sessions and beliefs. An adapter implements one of these interfaces for one viewer, with
- * a service of this library, such as `SemanticMemory`.
+ * memories, the graph, priorities, notes, sessions and beliefs. An adapter implements one of these interfaces for one viewer, with a
+ * service of this library, such as `SemanticMemory`.
  *
- * An adapter is made from three arguments: the service, the viewer, and `run` (such as `Effect.runPromise`). Its methods return promises,
- * and write in the viewer's own scope (exceptions: see `CoreMemory` and `SessionMemory`). The caller's ids are unique only within that
+ * An adapter is made from three arguments: the service, the viewer, and `run` (such as `Effect.runPromise`). Its methods return promises.
+ * New records get the viewer's own scope (exceptions: see `CoreMemory` and `SessionMemory`). The caller's ids are unique only within that
  * scope, so two users may each have a fact with the same id. `docs/compat.md` lists the deliberate differences from nexus-agents, with a
  * test of each. For example, a limit of 0 is rejected. Pruning deletes only records that are older than the given time.
  *

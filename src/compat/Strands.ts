@@ -72,7 +72,7 @@ export interface MemoryManagerConfig {
   readonly searchToolConfig?: false | MemoryToolConfig | undefined
   /** Options of the tool `add_memory`, or `true` for its default options. Default: no such tool. */
   readonly addToolConfig?: true | MemoryAddToolConfig | undefined
-  /** Names of the stores that the tools use. Default: all stores. */
+  /** Names of the stores that the tools use. Default: all stores. `[]` also means all. */
   readonly toolStores?: ReadonlyArray<string> | undefined
   /** Whether memories are injected into prompts. An object sets the options of injection. Default `true`. */
   readonly injection?: boolean | OurManager.InjectionConfig | undefined
@@ -104,8 +104,8 @@ export interface MemoryManager {
   search(query: string, options?: SearchOptions): Promise<ReadonlyArray<MemoryEntry>>
   /**
    * Adds a text to the named stores (default: all writable stores). Rejects with an `AggregateError` if some of these stores fail. If all
-   * of them fail, rejects with the error of this library's own `MemoryManager.add` instead. Both errors name the failed stores. An unknown
-   * store, or one that is not writable, makes the call reject before any write.
+   * of them fail, rejects with the error of this library's own `MemoryManager.add` instead. Both errors name the failed stores. An empty
+   * list, an unknown store, or a store that is not writable makes the call reject before any write.
    */
   add(
     content: string,
@@ -113,20 +113,24 @@ export interface MemoryManager {
   ): Promise<void>
   /** Adds messages to the viewer's session in every store with extraction. The messages wait until the store's trigger fires. */
   addMessages(messages: ReadonlyArray<Message>): Promise<void>
-  /** Extracts memories from all waiting messages. Rejects if a store fails. */
+  /** Extracts memories from all waiting messages. Rejects if some messages still wait because their extraction failed. */
   flush(): Promise<void>
   /** Returns `search_memory` (unless turned off), `add_memory` (if configured), and the tools that the stores define. */
   getTools(): Promise<ReadonlyArray<MemoryTool>>
-  /** Returns related memories as text to append to the last message for the model. Returns `""` if there are none. */
+  /**
+   * Returns related memories as text to append to the last message for the model. By default, returns `""` if nothing is found, if the
+   * search fails, or if the last message is not from a user.
+   */
   inject(messages: ReadonlyArray<Message>): Promise<string>
 }
 
 /**
  * Makes the manager for a viewer. Entries are added to the memory scope that `Viewer.subjectOf` returns. Messages are added to the session
- * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. An invalid configuration fails with `invalid_draft`. The checks of
- * the stores come before those of extraction and injection. The error lists all violations that the first failed check found. The manager
- * closes with the Effect scope, but first extracts memories from all waiting messages. The extraction of each store may take its
- * `flushTimeout`, by default 30 seconds. Messages that are not extracted by then stay in the store; a store in memory loses them.
+ * with the name `viewer.sessionId`, else `viewer.runId`, else `default`. Invalid options of stores, extraction or injection fail with
+ * `invalid_draft`; `getTools` checks the options of the tools. The checks of the stores come before those of extraction and injection. The
+ * error lists all violations that the first failed check found. The manager closes with the Effect scope, but first extracts memories from
+ * all waiting messages. The extraction of each store may take its `flushTimeout`, by default 30 seconds. Messages that are not extracted by
+ * then stay in the store; a store in memory loses them.
  */
 export const initAgent = (
   config: MemoryManagerConfig,
@@ -205,7 +209,7 @@ export interface MemoryAddToolConfig extends MemoryToolConfig {
   readonly waitForWrites?: boolean | undefined
 }
 
-/** A store of this library. Unlike in Strands, each method takes a viewer as an argument, and acts for this viewer. */
+/** A store of this library. Unlike in Strands, a method that reads or writes memories takes a viewer, and acts for this viewer. */
 export type MemoryStore = Store.Service
 /**
  * A function that passes messages of a session to a store. The store makes records from the messages by itself. The last argument is the

@@ -1,6 +1,6 @@
 /**
- * Computes SHA-256, HMAC signatures, secret bytes and canonical JSON. The import `#hash` is node:crypto in Node, Bun and Deno, and plain
- * JavaScript elsewhere. The field `imports` of package.json defines this import.
+ * Computes SHA-256, HMAC signatures, secret bytes and canonical JSON. The import `#hash` uses node:crypto in Node, Bun and Deno. Elsewhere,
+ * it uses plain JavaScript for hashes and WebCrypto for secret bytes. The field `imports` of package.json defines this import.
  */
 import * as Hash from "#hash"
 
@@ -32,7 +32,7 @@ export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(leng
  */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 
-/** The default hash function, an alias of `sha256`. */
+/** Alias of `sha256` for texts, under the name that Deuz uses. */
 export const defaultHashFn: (text: string) => string = sha256
 
 const sorted = (json: unknown): unknown => {

@@ -11,8 +11,8 @@ export const root = "/memories"
 
 /**
  * Returns the path in Unicode form NFC, without a slash at its end. Fails with `path_escape` if the path is not legal. A legal path is
- * `/memories` or a path below it. It has at most 1,024 UTF-16 units. `PromptText.oneLine` must not change it, so it has no invisible
- * characters, no two spaces in a row and no chat-template marker. Each of its segments is a plain name (see `isName`) of at most 255 units.
+ * `/memories` or a path below it. It has at most 1,024 UTF-16 units. `PromptText.oneLine` must not change it, so most invisible characters,
+ * two spaces in a row and chat-template markers are refused. Each of its segments is a plain name (see `isName`) of at most 255 units.
  */
 export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
   const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")

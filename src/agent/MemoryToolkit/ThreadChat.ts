@@ -41,10 +41,11 @@ export interface ChatOptions {
  * Makes a chat for the current viewer, on one of the viewer's threads. Each call sends the model the newest messages of the thread, which
  * `Threads.window` selects for the budget. Messages that other processes appended are included. A complete answer is appended to the thread
  * together with its prompt. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the consumer ends
- * a stream early, the received part is stored. Tool calls without a result are left out of that part.
+ * a stream early, the received part is stored. Tool calls without a result are left out of that part. If the part cannot be stored, only a
+ * warning is logged.
  *
  * A chat belongs to the viewer for whom it was made, so make a chat for each viewer. A call by a viewer with other threads fails with the
- * reason `not_owned`. Otherwise, what tools read for that viewer would be stored in another viewer's thread.
+ * reason `not_owned`. Such a call would put results of the caller's tools into the thread of the chat's viewer.
  *
  * If the calling viewer has other threads, or if the thread cannot be read or written, the call fails with an `AiError` of module
  * `ThreadChat`. The `cause` of this error is the `MemoryError`.
@@ -65,8 +66,8 @@ export const chat = (
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
     /**
-     * Replaces the history of `inner` by the newest messages of the thread, and returns the length of the history. Fails with `not_owned`
-     * if the calling viewer has other threads than the chat's viewer.
+     * Replaces the history of `inner` by the system message and the newest messages of the thread. Returns the length of the history. Fails
+     * with `not_owned` if the calling viewer has other threads than the chat's viewer.
      */
     const follow = Effect.gen(function*() {
       const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
@@ -200,8 +201,8 @@ const jsonOf = (value: unknown): unknown =>
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /**
- * Converts a message of a prompt to a message of a thread. `content` has the text of the message. If the message has more than text, `data`
- * has the whole message as JSON.
+ * Converts a message of a prompt to a message of a thread. `content` has the text of the message. If `content` alone does not restore the
+ * message, `data` has the whole message as JSON.
  */
 const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {

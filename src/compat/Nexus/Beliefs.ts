@@ -62,7 +62,7 @@ export interface IBeliefMemory {
   createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
   /** Stores the actual outcome of a hypothesis. */
   validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
-  /** Returns the revisions of a belief, newest first. */
+  /** Returns the stored revisions of a belief, including the current one: at most 20, newest first. */
   getRevisions(id: MemoryId): Promise<ReadonlyArray<RetainedBelief>>
   /** Returns the changes of a belief with their reasons, oldest first. */
   getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>

@@ -54,7 +54,10 @@ export interface IGraphMemory {
   getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
   /** Returns the entities reachable over at most `maxDepth` relationships (1..5, default 2), nearest first. */
   traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
-  /** Returns the types of the relationships on a shortest path, followed in either direction. Returns `null` if there is no path. */
+  /**
+   * Returns the types of the relationships on a shortest path. By default, relationships are followed in either direction. Returns `null`
+   * if there is no path. Rejects with `unsupported` if the search stops at `maxVisits`.
+   */
   findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
   /** Follows relationships from source to target. Step n follows the n-th of `types`. Returns the entities that the last step reaches. */
   queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
@@ -148,7 +151,9 @@ export interface IAgenticMemory {
    * those that existed already.
    */
   linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
-  /** Returns the notes that share values of `attribute` with this note, most shared values first. */
+  /**
+   * Returns notes that share values of `attribute` with this note, most shared values first. Compares this note with at most 400 others.
+   */
   findBySharedAttributes(
     id: MemoryId,
     attribute: "keywords" | "semanticTags" | "entities"
@@ -208,14 +213,19 @@ export interface SessionError {
 
 /** The memory of sessions. One session runs at a time. Without a running session, `record…` and `endSession` reject with `unsupported`. */
 export interface ISessionMemory {
-  /** Starts a session. Returns the most confident learnings of former sessions. Rejects with `unsupported` while a session is running. */
+  /**
+   * Starts a session. Returns the most confident learnings of the last 10 sessions. Rejects with `unsupported` while a session is running,
+   * and with `invalid_scope` if the viewer has another session id.
+   */
   startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
   recordLearning(learning: SessionLearning): Promise<void>
   recordTask(task: SessionTask): Promise<SessionMemory.Learning>
   recordError(error: SessionError): Promise<SessionMemory.Learning>
   /** Ends the session with a summary. Returns the summary and the duration of the session. */
   endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
-  /** Finds learnings, tasks, errors and summaries with any of the words, best first. Those of the running session are included. */
+  /**
+   * Finds at most 10 learnings, tasks, errors and summaries with any of the words, best first. Those of the running session are included.
+   */
   searchLearnings(text: string): Promise<ReadonlyArray<string>>
   /** Returns the solutions of the last 10 recorded errors, newest first. */
   getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>

@@ -126,7 +126,7 @@ export interface ISemanticMemory {
   queryByDomain(domain: string, asOf?: number): Promise<ReadonlyArray<StoredFact>>
   /** Returns all facts about a subject that are valid now. */
   queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
-  /** Finds facts by words, best first. */
+  /** Finds at most 20 facts by words, best first. */
   searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
   /** Ends the validity of a fact now. Queries with an earlier `asOf` still find it. Rejects with `not_found` if no such fact exists. */
   invalidateFact(factId: string): Promise<void>
