@@ -1,9 +1,8 @@
 /**
- * `Engine` is the contract between a store and its backend (`internal/EngineContract.ts`). `fromRows` makes an engine from `Primitives`,
- * which are functions that read, scan and commit rows. Such an engine answers queries from indexes in memory, one per tenant. The
- * backend may provide these indexes. Otherwise, the engine builds each index by a scan, and updates the index at each commit. If other
- * processes also write to the backend, the engine builds the index anew at each call. Implement `Engine` for a database that has its own
- * indexes, and `Primitives` for any other backend.
+ * `Engine` is the contract between a store and its backend. `fromRows` makes an engine from `Primitives`, which are functions that read,
+ * scan and commit rows. Such an engine answers queries from indexes in memory, one per tenant. The backend may provide these indexes.
+ * Otherwise, the engine builds each index by a scan: once, with an update at each commit, or anew at each call if other processes also
+ * write to the backend. Implement `Engine` for a database that has its own indexes, and `Primitives` for any other backend.
  *
  * ```ts
  * import { Effect, Option, Stream } from "effect"

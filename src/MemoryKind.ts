@@ -1,6 +1,6 @@
 /**
- * Kinds of memory. The kind of a record defines how the record is validated, deduplicated and ranked. A kind may also limit the number of
- * its records. `layer` registers your own kinds.
+ * Kinds of memory. The kind of a record defines how the record is validated, deduplicated and ranked. The `cap` of a kind limits the number
+ * of its records, if the program provides `Retention`. `layer` registers your own kinds.
  *
  * ```ts
  * import { Layer, Schema } from "effect"

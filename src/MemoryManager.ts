@@ -1,6 +1,6 @@
 /**
- * Automatic memory over several named stores. It searches all stores, adds records to all or some stores, and extracts memories from
- * conversations. An agent with one store needs only `MemoryService`, unless memories are to be extracted automatically.
+ * Automatic memory over several named stores. It searches all or some stores, adds records to all or some stores, and extracts memories
+ * from conversations. An agent with one store needs only `MemoryService`, unless memories are to be extracted automatically.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

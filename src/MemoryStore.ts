@@ -1,5 +1,5 @@
 /**
- * The store of records. Every other service that reads or writes records does so through this service.
+ * The store of records. Other services read and write records through this service.
  *
  * ```ts
  * import { Effect } from "effect"

@@ -1,6 +1,7 @@
 /**
- * A durable queue of messages, stored as rows of the store itself. The memories of a message are stored only once, even across crashes. A
- * message whose extraction keeps failing is set aside. Use the queue through `MemoryManager`, or directly in a program with one store.
+ * A queue of messages that wait for extraction, stored as rows of the memory store. `MemoryPipeline` stores the memories of a message only
+ * once, even after a crash. A message is set aside if its extraction fails permanently, or ten times while other extractions succeed. Use
+ * the queue through `MemoryManager`, or directly in a program with one store.
  *
  * ```ts
  * import { Effect, Layer } from "effect"

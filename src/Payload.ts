@@ -1,7 +1,7 @@
 /**
- * Schemas and types of the field `data` of a record, by kind. `data` is JSON. Times are ISO dates, so that people can read them. A store
- * checks the `data` of each draft against the schema of the kind. A program needs the schemas only for types, or to check data without a
- * store.
+ * Schemas and types of the field `data` of a record, by kind. `data` is JSON. Times are encoded as ISO dates, and decoded as epoch
+ * milliseconds. A store checks the `data` of each draft against the schema of the kind. A program needs the schemas only for types, or to
+ * check data without a store.
  *
  * ```ts
  * import { Either, Schema } from "effect"

@@ -1,6 +1,6 @@
 /**
- * Functions for a model's decisions about new facts and related memories. The functions parse the decisions, assign each decision to its
- * fact, and turn decisions into mutations. All functions are pure. A prompt names memories by temporary ids, never by record ids.
+ * Functions for a model's decisions about new facts and related memories. The functions build the prompt, parse the decisions and turn them
+ * into mutations. All functions are pure. A prompt names memories by temporary ids, never by record ids.
  *
  * ```ts
  * import { Reconciliation } from "effect-memory"

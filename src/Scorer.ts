@@ -1,6 +1,6 @@
 /**
- * Computes scores of search hits. `score` returns the weighted mean of relevance, recency, importance, confidence and emotion.
- * `defaultMemoryScorer` returns a sum of recency, importance and relevance, which can exceed 1.
+ * Computes scores of search hits. `score` makes a function that computes the weighted mean of relevance, recency, importance, confidence
+ * and emotion. `defaultMemoryScorer` returns a sum of recency, importance and relevance, which can exceed 1.
  *
  * ```ts
  * import { Effect } from "effect"

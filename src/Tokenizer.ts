@@ -1,7 +1,7 @@
 /**
  * Splits text into terms. A term is a run of Unicode letters, digits and combining marks, in lower case and without accents (`Café` →
- * `cafe`). Stopwords are left out. Scripts without spaces, such as Chinese, are split into words. Each character of a Chinese or Korean
- * word is a further term.
+ * `cafe`). Stopwords and single ASCII characters are left out. Scripts without spaces, such as Chinese, are split into words. Each Han or
+ * Hangul character of a longer word is a further term.
  *
  * ```ts
  * import { Tokenizer } from "effect-memory"

@@ -1,3 +1,3 @@
-/** The subpath `effect-memory/cluster`: an outbox (a queue of messages) for a cluster. Each conversation is handled by one machine. */
+/** The subpath `effect-memory/cluster`: an outbox (a queue of messages) for a cluster. One machine at a time handles a conversation. */
 /** The outbox on a cluster, documented in the module `OutboxCluster`. */
 export * as OutboxCluster from "./harness/OutboxCluster.ts"

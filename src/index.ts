@@ -1,6 +1,6 @@
 /**
- * The public modules of the library, grouped by topic. These modules contain no code. They only export names from the internal folders of
- * `src`.
+ * The modules of the main entry `effect-memory`, grouped by topic. These modules contain no code. They only export names from the internal
+ * folders of `src`.
  */
 
 // Memories
@@ -12,7 +12,7 @@ export * as MemoryId from "./MemoryId.ts"
 export * as MemoryScope from "./MemoryScope.ts"
 /** The viewer of a call: the user, agent, run, session or actor for whom the call is made. */
 export * as Viewer from "./Viewer.ts"
-/** Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many are kept. */
+/** Kinds of memory. A kind defines how its records are validated, deduplicated and ranked, and how many `Retention` keeps. */
 export * as MemoryKind from "./MemoryKind.ts"
 /** Schemas and types of the field `data` of a record, by kind. */
 export * as Payload from "./Payload.ts"
@@ -36,12 +36,12 @@ export * as Analyzer from "./Analyzer.ts"
 export * as Tokenizer from "./Tokenizer.ts"
 /** Scores texts by the words that they share with a query: Okapi BM25. */
 export * as Bm25 from "./Bm25.ts"
-/** Exact vector search by cosine. */
+/** Cosine similarity of vectors. */
 export * as VectorIndex from "./VectorIndex.ts"
 /** Scores the hits of a search by relevance, recency, importance, confidence and emotion. */
 export * as Scorer from "./Scorer.ts"
 
-// Services that are provided by the harness, which is the program that runs the agent
+// Connection to the harness, which is the program that runs the agent
 /** The language model that the harness provides. */
 export * as Completion from "./Completion.ts"
 /** Converts texts into vectors. */
@@ -54,7 +54,7 @@ export * as MemoryTool from "./MemoryTool.ts"
 export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
-/** The store of records: the service by which all other services read and write records. */
+/** The store of records, through which other services read and write. */
 export * as MemoryStore from "./MemoryStore.ts"
 /** The contract of a store's backend, which you implement for a database of your own. */
 export * as Engine from "./Engine.ts"
@@ -100,7 +100,7 @@ export * as BeliefMemory from "./BeliefMemory.ts"
 // Pipeline from conversations to memories
 /** Extracts facts from a conversation. */
 export * as Extraction from "./Extraction.ts"
-/** Compares facts with related records, and proposes mutations. */
+/** Turns a model's decisions about facts and related records into mutations. */
 export * as Reconciliation from "./Reconciliation.ts"
 /** Makes memories from a conversation, and can undo what one call has changed. */
 export * as MemoryPipeline from "./MemoryPipeline.ts"
@@ -122,9 +122,9 @@ export * as MemoryEvents from "./MemoryEvents.ts"
 export * as Retention from "./Retention.ts"
 /** Decides when memories are extracted from a conversation. */
 export * as ExtractionTrigger from "./ExtractionTrigger.ts"
-/** A queue of messages. The memories of a message are stored only once, even after a crash. */
+/** A queue of messages that wait until memories are extracted from them. */
 export * as Outbox from "./Outbox.ts"
-/** Limits the number of writes that a model attempts in each turn of a run. */
+/** Limits the number of writes by a model in each turn of a run. */
 export * as RateLimit from "./RateLimit.ts"
 /** Instruction files such as AGENTS.md, from the root of a tree down to the agent's directory. */
 export * as InstructionFiles from "./InstructionFiles.ts"

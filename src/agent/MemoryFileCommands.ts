@@ -100,7 +100,6 @@ const makeTool = (memory: MemoryService.Service, viewer: Viewer) => {
   })
 }
 
-/** The memory service, and the scope in which the files of a viewer are stored as records. */
 interface Files {
   readonly memory: MemoryService.Service
   readonly scope: MemoryScope

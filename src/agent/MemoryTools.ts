@@ -41,7 +41,8 @@ export const make = (
 
 /**
  * Makes tools that select records by id, among the records that the viewer sees. The scope of a new record has all ids of the viewer. A
- * viewer without ids writes to Global, if `MemorySpec.sharedWrites` contains `global`. Makes no tools if `MemorySpec.enabled` is false.
+ * viewer without ids writes to Global, if `MemorySpec.sharedWrites` and `MemorySpec.globalWrites` allow it. Makes no tools if
+ * `MemorySpec.enabled` is false.
  */
 export const makeRecords = (
   viewer: Viewer

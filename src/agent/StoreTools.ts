@@ -1,6 +1,6 @@
 /**
  * Tools that select memories by the names of stores: `search_memory`, `add_memory`, and tools that stores define themselves. The module
- * also defines what all tools show to a model: names of scopes, ids, and the origin and trust of a record.
+ * also has what `MemoryTools` uses: names of scopes, decoding of ids, and the origin and trust of a record.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -41,9 +41,9 @@ interface Reachable {
 }
 
 /**
- * Makes `search_memory`, `add_memory`, and the tools that the stores define. Returns no tools if `MemorySpec.enabled` is false. Fails with
- * `not_found` if a store is unknown, and with `read_only` if `add_memory` has no writable store. Fails with `invalid_id` if a tool name is
- * invalid or is used twice.
+ * Makes `search_memory` unless `search` is false, `add_memory` if `add` is given, and the tools that the stores define. Returns no tools if
+ * `MemorySpec.enabled` is false. Fails with `not_found` if a store is unknown, and with `read_only` if `add_memory` has no writable store.
+ * Fails with `invalid_id` if a tool name is invalid or is used twice.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -298,7 +298,8 @@ export const writable = (
 
 /**
  * Returns the names of the scopes in which the viewer may see records. With reach `exact`, these are `global` and the names of the viewer's
- * ids, such as `user`. Otherwise, these are the name of the viewer's own scope and the names of narrower scopes.
+ * ids, such as `user`. Otherwise, these are the name of the viewer's own scope and the names of narrower scopes. The name `actor` is left
+ * out.
  */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {

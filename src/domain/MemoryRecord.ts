@@ -68,7 +68,6 @@ export const maxTags = 32
 /** Schema of the tags of a record, at most `maxTags`. */
 export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(maxTags))
 
-/** Schema of a short text: at most 1,024 UTF-16 units, well-formed. */
 const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) => text.isWellFormed())).annotations({
   identifier: "Text",
   message: () => "expected at most 1,024 characters, well-formed",
@@ -117,7 +116,10 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /** Time from which the content is valid in the world, epoch ms. Default: the time at which the record is created. */
+  /**
+   * Time from which the content is valid in the world, epoch ms. Default for a new record: the time of creation; for a replacement: the old
+   * `validAt`.
+   */
   validAt: Schema.optional(Millis),
   /** Time from which the content is no longer valid in the world, epoch ms. Default: no end. */
   invalidAt: Schema.optional(Millis),
@@ -165,7 +167,7 @@ export const Draft = Schema.Struct({
   id: Schema.optional(MemoryId),
   scope: MemoryScope,
   kind: MemoryKind.Name,
-  /** Summary in one line. Default: a summary derived from the body. */
+  /** Summary in one line. Default: a summary derived from the body. Required if the body is blank. */
   summary: Schema.optional(Summary),
   /** Text of at most `maxBody` UTF-16 units. If the origin of the write is `file`, the limit is `maxFileBody`. */
   body: FileBody,
@@ -175,8 +177,8 @@ export const Draft = Schema.Struct({
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
 /**
- * Schema of a patch, a change of some fields of a record. The value `undefined` keeps the field of the record, and `null` clears the field.
- * A patch cannot set scope, kind or source.
+ * Schema of a patch, a change of some fields of a record. The value `undefined` keeps the field, but a derived summary follows the body.
+ * The value `null` clears `confidence`, `invalidAt`, `expiresAt` or `supersededBy`. A patch cannot set scope, kind, source or `validAt`.
  */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),

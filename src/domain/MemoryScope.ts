@@ -6,7 +6,6 @@ import type { LazyArbitrary } from "effect/Arbitrary"
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 
-/** Generates ids of scopes for property tests. */
 const anId: LazyArbitrary<string> = (fc) =>
   fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
     .map((id) => id.normalize("NFC"))

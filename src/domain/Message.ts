@@ -49,7 +49,7 @@ export const stripMetaTags = (content: string): string => {
 
 /**
  * Prepares a message for storage. Memory blocks that this library put into the prompt are removed. Lone surrogates in the content are
- * replaced. An invalid `at` or `id` is left out.
+ * replaced. An `at` that is not finite is left out. An `id` that is ill-formed or has more than 1,024 UTF-16 units is left out, too.
  */
 export const sanitize = ({ at, id, ...message }: Message): Message =>
   new Message({

@@ -1,6 +1,6 @@
 /**
- * Schemas of the field `data` of a record. Each kind that restricts `data` has at least one schema here. Everything in `data` is JSON.
- * Times are encoded as ISO dates, which people can read in YAML.
+ * Schemas of the field `data` of a record. Each built-in kind that restricts `data` has at least one schema here. Everything in `data` is
+ * JSON. Times are encoded as ISO dates, which people can read in YAML.
  */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
@@ -26,13 +26,13 @@ export interface JsonObject {
   readonly [key: string]: Json
 }
 
-/** Greatest number of objects and arrays that a value may be nested in. */
+/** Greatest depth of a JSON value: the number of objects and arrays around its innermost value. */
 export const maxDepth = 64
 
 /**
- * Schema of JSON that can be written to a file and read back unchanged. Refuses `undefined`, functions, objects of a class such as Date,
- * sparse arrays, numbers that are not finite, lone surrogates, and the key `__proto__`. Refuses a value that is nested in more than 64
- * objects and arrays.
+ * Schema of JSON that can be written to a file and read back unchanged, except that −0 becomes 0. Refuses `undefined`, functions, objects
+ * of a class such as Date, sparse arrays, numbers that are not finite, lone surrogates, and the key `__proto__`. Refuses a value that is
+ * nested in more than 64 objects and arrays.
  */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
@@ -307,8 +307,8 @@ export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.Strin
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /**
- * Schema of the data of kind `note`: the attributes of a note in the method A-MEM (Xu et al., 2025). `AgenticMemory` adds the attributes to
- * a note that has none.
+ * Schema of the data of kind `note`: the attributes of a note in the method A-MEM (Xu et al., 2025). `AgenticMemory` derives the attributes
+ * that a note lacks.
  */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

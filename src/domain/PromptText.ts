@@ -104,8 +104,8 @@ const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
 /**
- * Matches the characters that are always removed: control characters except tab and line feed, interlinear annotation characters, and
- * default-ignorable code points without a legitimate use.
+ * Matches the characters that are always removed: control characters except tab and line feed, interlinear annotation characters, and the
+ * default-ignorable code points that `conditional` does not match.
  */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
@@ -145,7 +145,7 @@ const tagged = (region: string): string =>
 /** The tag sequences of three flags. Unicode recommends only these. Any other tag sequence could contain hidden text. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
-/** Matches the viramas of Indic scripts. A ZWJ or ZWNJ after a virama sets the form of a consonant, even at the end of a word. */
+/** Matches the viramas of ten Indic scripts. A ZWJ or ZWNJ after a virama sets the form of a consonant, even at the end of a word. */
 const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
 
 const scripts = [
@@ -259,8 +259,8 @@ export const traced = (text: string): Traced => {
 /**
  * Applies a model's edit to the stored text, and returns the new stored text. The model saw `shown.text`, and replaced the units from
  * `start` to `end` by `text`. Only characters that differ between the replaced units and `text` change. Characters that were hidden from
- * the model are kept. Within a change, hidden characters are put after the inserted text. A long edit counts as one change, from the first
- * to the last difference. Let this range have n replaced and m new characters: the edit is long if n · m exceeds 1,000,000.
+ * the model are kept. Within a change, hidden characters are put after the inserted text. If the part from the first to the last difference
+ * has n replaced and m new characters, and n · m exceeds 1,000,000, the whole part counts as one change.
  */
 export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
   const { from, to } = shown
@@ -305,8 +305,8 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
 
 /**
- * Returns a longest common subsequence of `a` and `b`, as pairs of indices. The middle parts are what remains without the common start and
- * the common end. If the product of the lengths of the middle parts exceeds 1,000,000, returns only the common start and the common end.
+ * Returns a longest common subsequence of `a` and `b`, as pairs of indices. A middle part is the part between the common start and the
+ * common end. If the product of the lengths of both middle parts exceeds 1,000,000, returns only the common start and end.
  */
 const common = (
   a: ReadonlyArray<string>,

@@ -129,10 +129,10 @@ const limitNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks a value against a Schema, and returns the value. The error is `invalid_id` if a field `id` or `ids` is invalid. Otherwise, the
- * error is `invalid_scope` if a field `scope` is invalid. The error is `path_escape` instead if an id of that scope could lead out of a
- * folder. The error of all other violations is `invalid_draft`, which lists every violation. Invalid ids in other fields, such as
- * `supersededBy`, or within `data`, `metadata`, `where` and `links` are such other violations.
+ * Checks a value against a Schema, and returns the value. Fails with `invalid_id` if a field `id` or `ids` is invalid. Otherwise, fails
+ * with `path_escape` if an id of an invalid `scope` could lead out of a folder, and with `invalid_scope` if a `scope` is invalid for
+ * another reason. Otherwise, fails with `invalid_draft`, which lists every violation. Fields within `data`, `metadata`, `where` and `links`
+ * count only for `invalid_draft`, and so do invalid ids in other fields, such as `supersededBy`.
  */
 export const check = <A, I>(
   op: string,
@@ -264,10 +264,7 @@ export const refuseNewer = (
     })
 }
 
-/**
- * Checks the version of data in JSON text, as `refuseNewer` does. Text that is not JSON passes this check. Such text fails when the caller
- * decodes it.
- */
+/** Checks the version of data in JSON text, as `refuseNewer` does. Text that is not JSON passes this check. */
 export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

@@ -840,6 +840,18 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })
 
+  it.effect("an unusable message id is left out, and a long name is cut, so that the messages are stored", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const said = { role: "user", content: "hello" } as const
+      const unusable = ["m".repeat(1_025), "\ud800"].map((id) => new Message.Message({ ...said, id }))
+      const named = new Message.Message({ ...said, content: "bye", id: "m-1", name: `${"n".repeat(1_023)}😀` })
+      yield* pipeline.remember(ada, [...unusable, named], raw)
+      const all = yield* everything
+      assert.deepStrictEqual(all.map(({ source }) => source.reference).sort(), ["m-1", undefined, undefined])
+      assert.deepStrictEqual(all.flatMap(({ source }) => source.actor ?? []), [`${"n".repeat(1_023)}\ufffd`])
+    }).pipe(within(none)))
+
   it.effect("a message is not stored again if its session and sequence number are already stored", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both

@@ -20,7 +20,7 @@ import { find, type MemoryKind } from "../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, type Trust } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type { Message } from "../../domain/Message.ts"
+import { type Message, sanitize } from "../../domain/Message.ts"
 import { invalid } from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Completion from "../../host/Completion.ts"
@@ -291,7 +291,7 @@ const verbatim = (
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
     const body = textOf(message)
     if (body === "") return []
-    const { actorId, at, id: reference, role } = message
+    const { actorId, at, id: reference, role } = sanitize(message) // without an id that `source.reference` cannot have
     const position = sequenceOf(sequence, i)
     const key = [MemoryScope.key(scope), session ?? "", position, ...conversation === undefined ? [] : [conversation]]
     const life = lifeOf(ttl)
@@ -313,7 +313,7 @@ const verbatim = (
 
 /** Returns the speaker's name; without a name, the id; without both, the role. A user without both gives `undefined`. */
 const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
-  name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
+  name?.slice(0, 1_024).toWellFormed() || actorId || (role === "user" ? undefined : role)
 
 /** Returns the sequence number of the i-th message; `undefined` if it has none. */
 const sequenceOf = (sequence: Options["sequence"], i: number): number | undefined =>
