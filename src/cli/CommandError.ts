@@ -3,8 +3,8 @@
  *
  * ```text
  * 0    done                                     1    failed: a conflict, a damaged record, a bug
- * 2    the command line is invalid              3    there is no such record, or the viewer does not see it
- * 4    rejected: invalid value, no permission   5    the store cannot be opened or reached
+ * 2    the command line is invalid              3    no such record for this viewer, or the file to import cannot be read
+ * 4    rejected: invalid value, no permission   5    the store, the output or a port is unavailable
  * 6    a package is missing                     7    a check found something
  * 130  interrupted (Ctrl-C)                     143  terminated
  * ```

@@ -148,8 +148,7 @@ export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> 
 
 /**
  * Fails if the file or folder is missing. Exceptions: `create` is set, or the store is in SQLite and its path is `:memory:`. So a command
- * that only reads does not create the file or folder of a store. Such a command may create a store in a folder that exists, or tables in
- * a PostgreSQL database.
+ * without `create` never makes this file or folder. It may create a vault in an existing folder, or tables in an existing database.
  */
 const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
   Effect.gen(function*() {

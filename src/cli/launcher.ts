@@ -4,8 +4,8 @@
  *
  * Each command has its own cache file, in the folder of this module. The first successful run of the command writes the file. V8 rejects a
  * file that was written by another version of V8 or with other flags. A successful run then replaces the file. Bun and Deno have no cache.
- * If the folder cannot be written, there is no cache either. Without a cache, each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1`
- * turns off this cache and Node's own. A run whose first argument is an option, such as `--store`, has no cache.
+ * No cache file is written if the folder is read-only. Without a cache, each run compiles the bundle. `NODE_DISABLE_COMPILE_CACHE=1` turns
+ * off this cache and Node's own. A run whose first argument is an option, such as `--store`, has no cache.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"

@@ -104,13 +104,16 @@ export interface MemoryHit {
 
 /** A store with Deuz's interface. A method that takes ids also takes a scope, and affects only records that this scope sees. */
 export interface MemoryStore {
-  /** Stores records. A stored record with the same id is replaced. The records of one scope are written all or not at all. */
+  /**
+   * Stores records, and replaces stored records with the same ids. Rejects with `invalid_id` if the scope does not see a record to replace.
+   * The records of one scope are written all or not at all.
+   */
   upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
   /** Returns the record with an id, or `null` if the scope sees no such record. */
   get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
   /** Finds records, best first. */
   search(query: MemoryQuery): Promise<ReadonlyArray<MemoryHit>>
-  /** Returns records, newest first. `limit`: 1..1,000. */
+  /** Returns records, newest first. `limit`: 1..1,000, default 20. */
   list(
     scope: MemoryScope,
     opts?: { readonly kind?: MemoryKind | undefined; readonly limit?: number | undefined }
@@ -250,7 +253,10 @@ export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchRe
     return yield* pipeline.recall(yield* viewerOf(query.scope), queryOf(query))
   }))
 
-/** Makes the tools `memory_append`, `memory_search`, `memory_update`, `memory_delete` and `memory_view` for a scope. */
+/**
+ * Makes the tools `memory_append`, `memory_search`, `memory_update`, `memory_delete` and `memory_view` for a scope. Makes none if the spec
+ * of the `MemoryService` has `enabled: false`.
+ */
 export const createMemoryTools = (
   scope: MemoryScope
 ): Effect.Effect<ReadonlyArray<MemoryTool>, MemoryError.MemoryError, MemoryService> =>
@@ -367,8 +373,9 @@ const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
 const toRecord = (record: OurRecord): MemoryRecord => {
   const { createdAt, expiresAt, id, importance, invalidAt, kind, metadata, scope, source, validAt } = record
   const { sessionId, ...ids }: Ids = scope === Global ? {} : scope
+  const { reference = id } = source // not an id of Deuz if the record comes from another system, such as mem0
   return definedFields({
-    ...{ id: source.reference ?? id, text: embeddingText(record), kind, importance, metadata },
+    ...{ id: idOf(reference) === id ? reference : id, text: embeddingText(record), kind, importance, metadata },
     ...{ createdAt, validAt, invalidAt, expiresAt },
     scope: definedFields({ ...ids, chatId: sessionId })
   })

@@ -49,7 +49,7 @@ import * as Markdown from "../storage/MemoryStore/Markdown.ts"
 
 /** Visibility of an entry: for everyone, for one agent, or for one run of an agent. */
 export type MemoryScope = "global" | "agent" | "run"
-/** The four kinds of entries in drover. This library has the same kinds. */
+/** The four kinds of entries in drover. They are also kinds of this library. */
 export type MemoryKind = "user" | "feedback" | "project" | "reference"
 
 /** An entry to store. A draft with an id completely replaces the entry that has this id. */
@@ -61,7 +61,7 @@ export interface MemoryDraft {
   /** Id of the run; used with the scope `run`. */
   readonly runId?: string | undefined
   readonly kind: MemoryKind
-  /** Summary: one line of 1 to 200 characters. */
+  /** Summary: one line of 1 to 200 UTF-16 units. */
   readonly summary: string
   readonly body: string
   readonly tags?: ReadonlyArray<string> | undefined
@@ -104,8 +104,8 @@ export interface MemoryAdapter {
   /** Returns the entry with an id, or `null` if there is none. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
   /**
-   * Finds entries, best first. Without a query, the newest entries come first. With the option `scopes`, only the first 1,000 entries that
-   * meet all other conditions are considered.
+   * Finds entries, best first. Without a query, the newest entries come first. Only the first 1,000 entries that meet all conditions except
+   * `scopes` are considered.
    */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
@@ -201,7 +201,9 @@ export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(
 export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
   adapterOf(Store.layerInMemory, viewer)
 
-/** Makes an adapter over a folder of Markdown files, either new or written by drover. The store closes with the Effect scope. */
+/**
+ * Makes an adapter over a new or existing folder of Markdown files, such as one that drover wrote. The store closes with the Effect scope.
+ */
 export const createMarkdownMemory = (
   options: Markdown.Options,
   viewer?: Viewer.Viewer
@@ -210,7 +212,7 @@ export const createMarkdownMemory = (
 
 /**
  * Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` has `enabled: false`. Also fails with
- * `unsupported` if no model may write for this agent.
+ * `unsupported` if `ids` is empty and the spec does not let a model write to `Global`.
  */
 export const rememberTool = (
   ids: Ids
@@ -223,13 +225,16 @@ export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.Memo
   toolOf("forget", ids)
 
 /**
- * Renders the memory index of an agent for its system prompt. The index has the summaries and ids of at most `maxIndexEntries` entries.
- * Returns `""` if there are no entries.
+ * Renders the memory index of an agent for its system prompt: summaries and ids of at most `maxIndexEntries` entries. Returns `""` if there
+ * are none, or if `enabled` or `includeIndex` is false. Dies if an id is invalid.
  */
 export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
   Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
 
-/** Reads the instruction files, such as AGENTS.md, in the folders from the root to `cwd`. Logs a warning for each unreadable file. */
+/**
+ * Reads the instruction files, such as AGENTS.md, in the folders from `root` to `cwd`. Default `root`: the nearest folder with `.git`, else
+ * `cwd`. Logs a warning for each unreadable file.
+ */
 export const loadInstructionFiles = (
   { cwd, ...config }:
     & { readonly cwd: string }
@@ -313,8 +318,8 @@ export { renderInstructionFiles as renderInstructionsBlock } from "../harness/In
 /** An instruction file and its text. */
 export type { InstructionFile } from "../harness/InstructionFiles.ts"
 /**
- * `MemorySpec` has the settings of an agent's memory. `InstructionFilesConfig` has the settings of instruction files. `hashSpec` computes
- * the hash of settings that `Resume` stores in a checkpoint.
+ * `MemorySpec` has the settings of an agent's memory. `InstructionFilesConfig` has the settings of instruction files. `hashSpec` hashes a
+ * spec; `Resume` stores this hash in a checkpoint.
  */
 export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
 /**

@@ -1,7 +1,8 @@
 /**
- * `MemoryError` is the error type of this library's services; `Resume.resume` has a further one, `ResumeError`. The field `op` has the name
- * of the failed operation. The field `reason` says why the operation failed. Catch the tag `MemoryError` to handle every reason, or use
- * `catchReason` to handle one reason. The property `cause` is for logs and is never encoded.
+ * `MemoryError` is the error type of this library's services. Exceptions: `ResumeError` of `Resume`, `Failure` of `MemoryTool`, and the
+ * errors of adapters such as MCP. The field `op` has the name of the failed operation. The field `reason` says why the operation failed.
+ * Catch the tag `MemoryError` to handle every reason, or use `catchReason` to handle one reason. The property `cause` is for logs and is
+ * never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -14,17 +15,17 @@ import { MemoryId } from "./MemoryId.ts"
  * not_found      there is no such record, thread or store, or the viewer does not see it: the error does not say which
  * invalid_scope  a scope that is malformed, or that the viewer may not write
  * path_escape    a path that leads out of its folder
- * invalid_id     a text that is not a valid id
+ * invalid_id     an id or name that is malformed, in use, or not allowed here
  * invalid_draft  a value that breaks a rule; the detail lists every violation
  * io             the disk, the database or the network failed
- * not_owned      the viewer sees the record but may not change it
+ * not_owned      the viewer may not do this, for example change a record that it sees
  * read_only      the store, the scope or the memory of this run does not accept this write
  * conflict       the record does not have the revision that the caller expected
  * corrupt        stored data cannot be read; the detail says where
  * rate_limited   too many writes; the detail says when to retry
  * model          the language model or the embedder failed, or its answer cannot be used
  * unavailable    a store, a plugin or a model does not work
- * unsupported    this store or harness does not offer the operation, or a newer release wrote the data
+ * unsupported    the operation is not possible here or in this state, a plugin refused it, or a newer release wrote the data
  * ```
  */
 export const Reason = Schema.Literal(
@@ -133,7 +134,10 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
     Effect.retry({ times: attempts, while: ({ reason }) => reason === "conflict" })
   )
 
-/** Turns a defect into `unavailable`, with the defect as `cause`. So the crash of one store or model does not end the operation. */
+/**
+ * Turns a defect into the failure `unavailable`, with the defect as `cause`. So callers can handle a crash of a store or model like its
+ * failures.
+ */
 export const defectToUnavailable =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
     Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))

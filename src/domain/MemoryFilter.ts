@@ -179,13 +179,13 @@ export const MemoryQuery = Schema.Struct({
    */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
   /**
-   * Whether to leave out a hit that nearly repeats a better hit. `leftOut.folded` counts such hits. Default true. A search for neither text
-   * nor vector leaves out no such hit.
+   * Whether to leave out hits that nearly repeat a better hit. `leftOut.folded` is their number. Default true. If the search uses no text
+   * and no vector, such hits are kept.
    */
   fold: Schema.optional(Schema.Boolean),
   /** Whether each hit has an `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
-  /** Whether the result has a `confidence`. Default false. */
+  /** Whether to compute the `confidence` of the result. The result has none if no text is searched by words. Default false. */
   confidence: Schema.optional(Schema.Boolean)
 })
 /** A query, as its schema decodes it. */
@@ -229,11 +229,12 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false` if `leftOut.limit`, the number of matches beyond the limit, may be too low or, with mirrors, is an estimate. Else absent.
-     * A query with `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or with both `weights` and `minScore`, may have more than
-     * 2,048 matches. In this case, the number may be too low, because only the records that can have the highest scores are read.
-     * The hits and scores are the same as if all records had been read. A query with `embedding` does not count all of more than 100
-     * matches by vector (or five times the limit, if higher). Then, or from a custom engine, `false` may also mean missing best hits.
+     * `false` if `leftOut.limit`, the number of matches beyond the limit, may be wrong. Absent if the number is exact. Case 1: more than
+     * 2,048 records match, and the query has `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or both `weights` and `minScore`.
+     * The number may then be too low; the hits and scores are right. Case 2: the query has an `embedding`, and 100 or more records (or five
+     * times the limit, if higher) match by vector or, with `minScore`, by words. The number may then be too low, and better hits may be
+     * missing. A custom engine can have the same effect. Case 3: members of a federation hold copies of the same records. The number is
+     * then an estimate.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
@@ -262,7 +263,7 @@ export interface Page<out A> {
 export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
   Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
 
-/** Schema of the reasons why a record is not among the hits, in the order in which they are checked. */
+/** Schema of the reasons why a record is not among the hits. If several apply, the earliest in this list is returned. */
 export const Absence = Schema.Literal(
   "absent",
   "expired",

@@ -34,8 +34,8 @@ export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => mintAbove(() => last, (id) => id)
 
 /**
- * Generates an id greater than `last()`, and passes the id to `keep`. Both functions are called in one synchronous step, so concurrent
- * calls never generate the same id.
+ * Generates an id greater than `last()`, and passes it to `keep`. Both functions are called in one synchronous step. So if `keep` changes
+ * what `last` returns, concurrent calls never generate the same id.
  */
 const mintAbove = (
   last: () => MemoryId | undefined,

@@ -7,7 +7,10 @@ import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
-/** Revision that the record (in a `Restore`, also its tombstone) must have; 0: no record. Otherwise, the write fails with `conflict`. */
+/**
+ * Revision that the record must have; 0: no record. In a `Restore`, a tombstone counts as a record. If the revision differs, the write
+ * fails with `conflict`. A `Put` may set it only if the draft has an id.
+ */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 /** Schema of a mutation that creates a record, or replaces the record that has the draft's id. */
@@ -16,7 +19,8 @@ export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
 /**
  * Schema of a mutation that forgets a record. A forgotten record leaves a tombstone, which is a row with the forgotten content. `Restore`
- * can bring the record back until compaction erases the tombstone. With `purge`, the record and its tombstones are erased at once.
+ * can bring the record back until compaction erases the tombstone. With `purge`, the record, its earlier revisions and its tombstones are
+ * erased at once.
  */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
@@ -36,9 +40,15 @@ export type MemoryMutation = typeof MemoryMutation.Type
 
 /** Origin and trust level of the records of a batch. The calling code sets them; a draft, a tool or a file cannot. */
 export interface Provenance {
-  /** Origin of the records. Default `user`. */
+  /**
+   * Origin of the records that a batch creates or replaces. Default `user`. An `Update` keeps the record's origin, and a `Restore` that of
+   * the restored revision.
+   */
   readonly origin?: Origin | undefined
-  /** Trust level of the records. Default 1. `Viewer.trustIn` may turn 0 or 1 into 2. An update never lowers the number of a record. */
+  /**
+   * Trust level of the records. Default 1. `Viewer.trustIn` may turn 0 or 1 into 2. An `Update` never lowers the number of a record, but a
+   * `Put` or `Restore` may.
+   */
   readonly trust?: Trust | undefined
 }
 

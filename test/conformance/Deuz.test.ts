@@ -70,6 +70,21 @@ const adding = (text: string) => model([text], () => [{ event: "ADD", text }])
 for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "memory" || name === "markdown")) {
   const law = lawOn(layer)
   describe(`Deuz's store (${name})`, () => {
+    law(
+      "a record whose `source.reference` is not from Deuz is found, changed and deleted by the id that `list` returns",
+      ({ deuz, store }) =>
+        Effect.gen(function*() {
+          const source = { reference: "mem0-7" }
+          yield* store.put(Viewer.make(ada), [{ scope: ada, kind: "semantic", body: "imported", source }])
+          const [listed] = yield* awaited(() => deuz.list(ada))
+          const id = listed?.id ?? ""
+          assert.strictEqual((yield* awaited(() => deuz.get(id, ada)))?.text, "imported")
+          yield* awaited(() => deuz.update(id, { importance: 1 }, ada))
+          yield* awaited(() => deuz.delete([id], ada))
+          assert.deepStrictEqual(yield* awaited(() => deuz.list(ada)), [])
+        })
+    )
+
     law("a scope without an id is refused", ({ deuz }) =>
       Effect.gen(function*() {
         assert.deepInclude(yield* rejection(() => deuz.list({})), { reason: "invalid_scope" })

@@ -112,7 +112,7 @@ export const Examined = Schema.Struct({
   ...Doctor.Report.fields,
   /**
    * The repairs that `--repair` made: the numbers of restored files and computed vectors, and whether the index was rebuilt. Absent without
-   * `--repair`, or if there was nothing to repair.
+   * `--repair`, or if it can repair no problem.
    */
   mended: Schema.optional(Schema.Struct({
     files: Schema.Number,

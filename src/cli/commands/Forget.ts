@@ -100,7 +100,8 @@ const visibleRows = (store: Service, viewer: Viewer.Viewer, ids: ReadonlyArray<M
   Effect.gen(function*() {
     const { reader } = yield* sideOf(store)
     const rows = yield* reader.read(Viewer.tenantOf(viewer), ids)
-    return new Set(ids.filter((_, n) => Option.exists(rows[n]!, ({ record }) => Viewer.sees(viewer, record.scope)))) // a row per id
+    // `read` returns one result per id
+    return new Set(ids.filter((_, n) => Option.exists(rows[n]!, ({ record }) => Viewer.sees(viewer, record.scope))))
   })
 
 const erase = (shared: Shared, yes: boolean) =>

@@ -25,7 +25,7 @@ export const Remembered = Schema.Struct({
   record: MemoryRecord
 })
 
-/** Largest size of a text on stdin, in bytes: the longest body, and room for white space at the end of the text, which is removed. */
+/** Largest size of a text on stdin, in bytes. It far exceeds the longest body, since white space at the end of the text is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
 

@@ -25,7 +25,7 @@ const Tenant = Schema.Struct({
   expired: Schema.Number,
   tombstones: Schema.Number,
   scopes: Schema.Number,
-  /** Total length, in characters, of the bodies of the records that `records` counts. */
+  /** Total length, in UTF-16 units, of the bodies of the records that `records` counts. */
   characters: Schema.Number,
   kinds: Counts,
   /** Number of texts without a vector, by model. The keys are all models for which the tenant has vectors. */

@@ -291,7 +291,7 @@ const verbatim = (
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
     const body = textOf(message)
     if (body === "") return []
-    const { actorId, at, id: reference, role } = sanitize(message) // without an id that `source.reference` cannot have
+    const { actorId, at, id: reference, role } = sanitize(message) // leaves out an unusable id
     const position = sequenceOf(sequence, i)
     const key = [MemoryScope.key(scope), session ?? "", position, ...conversation === undefined ? [] : [conversation]]
     const life = lifeOf(ttl)
