@@ -71,8 +71,8 @@ export interface Service {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
    * Adds drafts to the named stores or, without names, to all writable stores. Returns one outcome per store. Fails with `read_only` if a
-   * named store is not writable. Fails with `invalid_id` if a draft has an id and several stores are selected. If every store fails, the
-   * error names each store. Its reason is `unavailable` if the reasons of the stores differ.
+   * named store, or every store, is read-only. Fails with `invalid_id` if a draft has an id and several stores are selected. If every store
+   * fails, the error names each store. Its reason is `unavailable` if the reasons of the stores differ.
    */
   readonly add: (
     viewer: Viewer,
@@ -149,7 +149,8 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name } // record ids are derived from this name
+          // ids of messages stored word for word are derived from this name
+          const options: Outbox.Options["options"] = { ...extraction.options, conversation: name }
           return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
@@ -334,7 +335,6 @@ const unnamed = MemoryError.make("invalid_id", {
   message: "a session is of at most 1,024 characters, well-formed"
 })
 
-/** Returns the name and the options of each store that extracts. */
 const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
 

@@ -33,7 +33,7 @@ import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
 import * as WritePolicy from "./WritePolicy.ts"
 
-/** The viewer on whose behalf the code acts. Only `as` provides it. */
+/** The viewer on whose behalf the code acts. `as` provides it. */
 export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer.Viewer>() {}
 
 /** Runs an effect on behalf of a viewer. */
@@ -88,11 +88,14 @@ export interface Service {
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & OriginOptions
   ) => Operation<MemoryRecord>
-  /** Forgets a record. Returns whether it existed. It can be restored until the store empties its trash. `purge` erases it at once. */
+  /**
+   * Forgets a record. Returns whether it existed. The record can be restored until a compaction of the store erases it. `purge` erases it
+   * at once.
+   */
   readonly forget: (id: MemoryId, options?: ForgetOptions) => Operation<boolean>
   /**
-   * Forgets all records that match the filter, and returns their number. The filter's `limit` is ignored. Records that the viewer may not
-   * forget stay: instructions and, under `globalWrites: deny`, Global records.
+   * Forgets all records that match the filter, and returns their number. The filter's `limit` and `after` are ignored. Records that the
+   * viewer may not forget stay: instructions and, under `globalWrites: deny`, Global records.
    *
    * With `purge`, the matching records are erased beyond recovery. Matching records in the trash (forgotten but still restorable) are
    * erased, too, but not counted. If the filter has `forgotten: true`, only records in the trash match. If the filter has no condition
@@ -130,7 +133,10 @@ export interface Service {
    * `vector` fails with `unsupported`.
    */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** Reverts the writes of a receipt. Fails with `not_owned` if the receipt belongs to another viewer or was altered. */
+  /**
+   * Reverts the writes of a receipt, all or none. Fails with `not_owned` if the receipt belongs to another viewer or was altered, and with
+   * `conflict` if a record was changed after the writes.
+   */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /** Computes missing vectors of all viewers' records. Returns their number. Without an `Embedder`, logs a warning and returns 0. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
@@ -143,7 +149,10 @@ export interface Service {
    * user. A `MemoryManager` may have other settings in its option `injection`.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
-  /** Renders the instruction files for the system prompt. Returns `""` without `InstructionFiles`. */
+  /**
+   * Renders the instruction files for the system prompt. Returns `""` without `InstructionFiles`. Also stores the files, as `turnStart`
+   * does.
+   */
   readonly instructions: BestEffort<string>
 
   /**

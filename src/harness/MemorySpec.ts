@@ -19,7 +19,10 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   allowForget: default_(Schema.Boolean, false),
   /** Largest number of writing tool calls per turn of a run; 0: no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
-  /** Whether `Global` records may be written. With `deny`, such a write fails with `not_owned`. */
+  /**
+   * Whether `Global` records may be written through `MemoryService`. With `deny`, such a write fails with `not_owned`. Instruction files
+   * are stored anyway.
+   */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
    * Shared scopes (`agent`, `global`) that a model may write for a viewer with a user, session or actor id: see `Viewer.mayWrite`. All
@@ -67,7 +70,8 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
 /**
  * Returns the SHA-256 of the spec's canonical JSON in hex. The order of keys does not affect the hash, nor do keys with the value
  * `undefined`. Apply the defaults with `make` first, so that specs of equal meaning have equal hashes. The default `maxBytesPerFile`,
- * 65,536, is hashed as 16,384, the default of earlier versions. So runs of earlier versions can be resumed. Both limits have the same hash.
+ * 65,536, is hashed as 16,384, the default of earlier versions. So runs of earlier versions can be resumed. Specs that differ only in these
+ * two values have equal hashes.
  */
 export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
 

@@ -24,7 +24,7 @@
  *            conversation that has waited longest. A run covers up to 100 messages, or one longer batch; then its
  *            conversation queues again.
  * hanging    A run that exceeds its time slice of ten seconds moves to the half of the slots that is reserved for slow runs,
- *            and may go on up to its timeout. If that half is full, tenants share it evenly. A slow run outside it keeps its slot until
+ *            and may go on up to its timeout. If that half is full, tenants share it evenly. A slow run elsewhere keeps its slot until
  *            another run needs the slot. The slow run is then stopped, and restarted later. So a run that hangs delays, after
  *            its time slice, only other slow runs.
  * failures   After ten failures in a row, a conversation skips two of three requests. A request for which a caller waits is not skipped.
@@ -58,7 +58,10 @@ export interface Status {
   readonly waiting: number
   /** Number of dead letters (batches set aside after failures). `Service.release` makes them wait for extraction again. */
   readonly deadLetters: number
-  /** Number of this process's failed extraction runs since its last success, without permanent failures and those of batches set aside. */
+  /**
+   * Number of this process's failed extraction runs since its last success. Permanent failures do not count. If a batch is set aside after
+   * ten failures, its conversation's failures no longer count.
+   */
   readonly failuresInARow: number
   /** Whether waiting messages survive the end of the process. False if the store is volatile. */
   readonly durable: boolean

@@ -57,18 +57,18 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
 /** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases the waiting messages of the viewer and of narrower viewers. A narrower viewer has all ids of the viewer and more ids, and its
-   * memories are visible to the viewer. A viewer with reach `everyone` erases all messages of the tenant. With `scope`, only messages of
-   * viewers whose ids match `scope` are erased. The cluster messages are erased, too. Returns the number of erased conversations.
-   * `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then remain at least until the owners close the
-   * conversations.
+   * Erases the waiting messages and the dead letters (batches set aside after failures) of the viewer and of narrower viewers. A narrower
+   * viewer has all ids of the viewer and more ids, and its memories are visible to the viewer. A viewer with reach `everyone` erases all
+   * messages of the tenant. With `scope`, only messages of viewers whose ids match `scope` are erased. The cluster messages are erased,
+   * too. Returns the number of erased conversations. `WritePolicy.forgetAll` erases only the rows in the store. The cluster messages then
+   * remain at least until the owners close the conversations.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
    * Compacts the store, and returns the number of erased records. Also checks each conversation, in the first `compact` of this process
-   * that runs at least an hour after the conversation's last change. If the store has none of its messages, the cluster messages that a
-   * killed owner left are erased. Otherwise, the cluster message of each waiting batch is sent again. The process that appended the batch
-   * may have been killed before it sent the message.
+   * that runs at least an hour after the conversation's last change. If the store has no messages of the conversation, the cluster messages
+   * that a killed owner left are erased. Otherwise, the cluster message of each waiting batch is sent again. The process that appended the
+   * batch may have been killed before it sent the message.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -337,7 +337,7 @@ const forget = (
     const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
     yield* Effect.forEach(forgotten, (sessionRow) =>
       Effect.zipRight(
-        // `drain` makes the owner acknowledge its cluster messages; after at most 5 seconds, `clear` erases them in any case
+        // `drain` makes the owner acknowledge the conversation's cluster messages; after at most 5 seconds, `clear` erases them
         Effect.timeoutOption(
           Effect.disconnect(Effect.either(outbox.client.drain(sessionRow, viewer.tenant))),
           "5 seconds"

@@ -34,8 +34,9 @@ export interface Options {
 /**
  * Forgets the records beyond the caps, in one batch, and returns them. The records can be restored until the store empties its trash. With
  * `dryRun`, the records are only returned. If one of the records changes before the batch is applied, everything is read and decided again.
- * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: all records of a kind are read if the kind exceeds its
- * cap in some scope. A federation cannot count records, so all records of each kind with a cap are read.
+ * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: all records of a kind are read if one scope has more rows
+ * of the kind than the cap, even if some rows are expired or no longer valid. A federation cannot count records, so all records of each
+ * kind with a cap are read.
  */
 export const enforce = (
   system: Viewer.System,
@@ -66,7 +67,10 @@ export const enforce = (
 
 const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.pause, page)
 
-/** Returns the kinds that exceed their cap in some scope. Returns every kind with a cap if the store cannot count records. */
+/**
+ * Returns the kinds with more rows than their cap in some scope, rows that `counts` leaves out included. Returns every kind with a cap if
+ * the store cannot count records.
+ */
 const kindsOver = (
   { reader }: Service,
   system: Viewer.System,
@@ -100,7 +104,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
     const store = yield* MemoryStore
     const failed = (error: MemoryError) =>
       Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
-    /** Enforces the caps of a tenant. Returns whether no record exceeded them. */
+    /** Enforces the caps of a tenant. Returns true if no record exceeded them, and false also after a failure. */
     const isWithin = (tenant: string) =>
       enforce(Viewer.system(tenant)).pipe(Effect.map(({ length }) => length === 0), Effect.catchAll(failed))
     const round: Effect.Effect<never, never, MemoryStore> = Effect.gen(function*() {
@@ -110,8 +114,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
         Effect.map((all) => all.every(Boolean)),
         Effect.catchAll(failed)
       )
-      // The next round waits until the number of store calls differs from `known`. If this round forgot nothing, `known` includes the
-      // round's own calls. So these calls alone do not cause another round.
+      // The next round waits until the number of store calls differs from `known`. If this round forgot nothing and did not fail, `known`
+      // includes the round's own calls. So these calls alone do not cause another round.
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

@@ -1,11 +1,11 @@
 /**
  * Stores the messages of conversations (threads), so that a chat can go on after a restart.
  *
- * A thread belongs to the subject of its viewer (`Viewer.subjectOf`). For a viewer with a user, the subject is that user, across all
- * sessions. For a viewer with an agent but no user, session or actor, the subject is the agent. For any other viewer, and for a viewer with
- * reach `within` and several ids, the subject is all ids of the viewer together. Viewers with another subject cannot read or list the
- * thread, or find out that it exists. `MemoryService.forgetAll({ scope }, { purge: true })` erases threads, too. Messages are not records:
- * `search` of this service finds them, but a search of the store does not.
+ * A thread belongs to the subject of its viewer (`Viewer.subjectOf`). Viewers with reach `within` and several ids have all these ids as
+ * their subject. Other viewers with a user have that user, across all sessions. Other viewers with an agent, but no user, session or actor,
+ * have the agent. The rest have all their ids. Viewers without ids have no threads: each operation fails with `invalid_scope`. Viewers with
+ * another subject cannot read or list the thread, or find out that it exists. `MemoryService.forgetAll({ scope }, { purge: true })` erases
+ * threads, too. Messages are not records: `search` of this service finds them, but a search of the store does not.
  *
  * An append that fails stores no message. Concurrent appends to a thread are stored one after the other. The cost of an append, and of
  * reading a page, does not grow with the length of the thread or the number of threads.

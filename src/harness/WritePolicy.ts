@@ -2,11 +2,11 @@
  * The boundary between a model and memory: rules for writes, and plugins that may deny a tool call. The rules apply to `apply`, `put`,
  * `update` and `forget` of the store, and to the pipeline.
  *
- * `layer` wraps a store. The wrapper rejects writes that break the rules of the `MemorySpec`. The wrapper also publishes an event for each
- * change and each failed write. Reads are not restricted.
+ * `layer` wraps a store. The wrapper rejects writes that break `globalWrites`. `sharedWrites` has no effect there, since no write counts as
+ * a model's. The wrapper also publishes an event for each change and each failed write. Reads are not restricted.
  *
  * ```text
- * globalWrites: "deny"   a write that creates, changes, restores or purges a Global record fails with `not_owned`
+ * globalWrites: "deny"   a write that creates, changes, forgets, restores or purges a Global record fails with `not_owned`
  * sharedWrites           a model may write only scopes that `Viewer.mayWrite` allows. Any other write of a model fails: with `not_owned` if
  *                        it changes an existing record, with `invalid_scope` if it creates a record
  * ```
@@ -100,7 +100,10 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Wraps the `MemoryStore` of the Effect context with write rules. Publishes events to `MemoryEvents` if that service is provided. */
+/**
+ * Wraps the `MemoryStore` of the Effect context. Applies only the rule `globalWrites`, since no write counts as a model's. Publishes events
+ * to `MemoryEvents` if that service is provided.
+ */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -121,8 +124,8 @@ export const mayWrite = (
 
 /**
  * Forgets all matching records that the viewer may forget, in batches of 1,000. Returns their number. With `purge`, erases these records,
- * and also matching records in the trash, which are not counted. If the filter has no condition besides the scope, a purge first erases
- * the viewer's threads and waiting messages. So no memories are extracted from the messages meanwhile.
+ * and also matching records in the trash, which are not counted. If the filter has no condition besides the scope, a purge first erases the
+ * threads and waiting messages that the viewer may erase. So no memories are extracted from the messages meanwhile.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -325,7 +328,7 @@ export interface ToolGuard {
 }
 
 /**
- * Makes a tool guard. A denied call fails with the plugin's message, and the event `memory_denied` is published. The reason is
+ * Makes a tool guard. A denied call fails with the plugin's message, and the event `memory_denied` is published. The failure's reason is
  * `rate_limited` if the write limit denies the call, and `unsupported` if another plugin does.
  */
 export const makeToolGuard = (

@@ -130,11 +130,10 @@ const Asked = Schema.Struct({ id: MemoryId, text: Text })
 
 /** Largest size of a request body, in bytes. The longest text of a record fits, unless many characters are escaped as `\uXXXX`. */
 const maxBytes = 4 * 1024 * 1024
-/** Number of records per page of a list. */
 const pageSize = 30
 /** Number of hits that `/api/prompt` shows in addition to `contextSize` hits. */
 const beyond = 5
-/** Largest number of records in the context of `/api/prompt`; equal to the default of `Injection.InjectionConfig`. */
+/** Default of `maxEntries` in `Injection.InjectionConfig`, the largest number of records in a context. */
 const contextSize = 5
 
 /** Makes the API over the `MemoryService` of the Effect context. `version` is shown on the page. */
@@ -303,7 +302,10 @@ export const make = (options: { readonly version: string }): Effect.Effect<
     )
   })
 
-/** Rejects cross-site requests, bodies that are too long, and POSTs without the content type `application/json`. */
+/**
+ * Rejects requests that a browser marks as cross-origin, a `content-length` above `maxBytes`, and any method but GET without the content
+ * type `application/json`.
+ */
 const checked = <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers, method }): HttpApp.Default<E, R> => {
     const site = headers["sec-fetch-site"]

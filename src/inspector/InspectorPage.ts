@@ -1,6 +1,6 @@
 /**
- * The files of the inspector's page, and the HTTP headers that isolate the page. The page can run only its own scripts, and cannot send
- * anything to other hosts. Other pages cannot show the page in a frame.
+ * The files of the inspector's page, and the HTTP headers that isolate the page. The page can run only its own scripts, and can fetch only
+ * from its own origin. No page can show it in a frame.
  */
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
@@ -62,7 +62,7 @@ export const fromJson = (json: string | undefined): Either.Either<Files, MemoryE
       })
   )
 
-/** Reads the page's files from a folder. Fails with `io` if a file cannot be read. */
+/** Reads the page's files from a folder. Fails with `io` if the folder or a file cannot be read. */
 export const fromFolder = (folder: string): Effect.Effect<Files, MemoryError.MemoryError, FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem

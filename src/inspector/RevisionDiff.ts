@@ -1,9 +1,11 @@
-/** The difference between two revisions of a record: the changed fields, and the changed lines of the body. */
+/** The difference between two revisions of a record: the changed fields, and the lines of both bodies. */
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import { encoded, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** Schema of a line of text. An `added` line is only in the later revision, and a `removed` line only in the earlier one. */
+/**
+ * Schema of a line of text. An `added` line comes from the later revision, a `removed` line from the earlier one, a `same` line from both.
+ */
 export const Line = Schema.Struct({ change: Schema.Literal("same", "added", "removed"), text: Schema.String })
 /** A line, as its schema decodes it. */
 export interface Line extends Schema.Schema.Type<typeof Line> {}

@@ -5,7 +5,7 @@
  * ```text
  * recency     .4   max(.1, ½^(age / half-life)); the age counts from the last use or change, half-life 24 hours
  * importance  .3   the importance of the record
- * relevance   .3   the share of the query's terms that the record contains; 1 without a query, .5 if the query has no term
+ * relevance   .3   the share of the query's terms in the record (no term: .5), or its vector similarity if higher; 1 without a query
  * ```
  */
 import * as Clock from "effect/Clock"

@@ -172,7 +172,7 @@ interface Notes {
 type Typed = TypedMemory.Typed<Note>
 type DraftOf = TypedMemory.DraftOf<Note>
 
-/** Largest numbers of best matches of a search, and of newest notes, with which an operation compares a note. */
+/** Largest number of search results that an operation compares with a note. The same limit holds for the newest notes. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Largest number of notes with which a model compares a note in one prompt. */
 const shown = 10

@@ -76,7 +76,7 @@ export interface Service {
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<Belief>>, MemoryError>
   /** Returns matching beliefs, by default the most confident first. Cost: one read of all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Effect.Effect<ReadonlyArray<Typed<Belief>>, MemoryError>
-  /** Changes fields of a belief, but not its confidence. A field that is `undefined` stays unchanged. */
+  /** Changes fields of a belief, but not its confidence. Ignores `audit`, and fields that are `undefined`. */
   readonly revise: (
     viewer: Viewer.Any,
     id: MemoryId,

@@ -44,7 +44,7 @@ export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source
 /** Schema of the limit of one query of `beforeTurn`, 0..1,000. A query with limit 0 is not run. */
 const QueryLimit = Schema.Int.pipe(Schema.between(0, 1_000))
 
-/** Schema of the limits of `beforeTurn`: the number of results of each query, and the minimum importance. */
+/** Schema of the limits of `beforeTurn`: the largest numbers of results, and the minimum importance of an episode. */
 export const RecallLimits = Schema.Struct({
   episodicLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 5 })),
   semanticLimit: QueryLimit.pipe(Schema.optionalWith({ default: () => 3 })),
@@ -163,7 +163,8 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 /**
  * Provides episodes over an adapter, which stores the episodes. An operation fails with `unsupported` if the adapter lacks the method for
  * it. `beforeTurn` skips queries for which there is no method. `afterTurn` does not fail: it adds the error to `failures`. The adapter's
- * results are filtered again, by query (except by `minScore`) and viewer. Numbers out of range in the results are clamped.
+ * results are filtered again, by query (except by `minScore`) and viewer. Numbers out of range in the results are clamped, but a negative
+ * time becomes now.
  *
  * An episode's record id is the adapter's id if that is a ULID; otherwise it is derived from the adapter's id and the viewer. For an id
  * that the adapter's `getByIds` does not find, `getByIds` asks the adapter's `recall` for 1,000 episodes of the viewer, and looks there.
@@ -176,8 +177,8 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  * agent's `agentId` and the reach `within`.
  *
  * The adapter corrects values that the service would reject, since callers of an adapter ignore rejected promises. Importance, intensity,
- * emotion and appraisal are clamped to their ranges. A future time becomes now. In a query, `timeRange` is clamped, and a `limit` of 0 or
- * above 1,000 means 1,000. Any other number out of range rejects the query.
+ * emotion and appraisal are clamped to their ranges. A future or negative time becomes now. In a query, `timeRange` is clamped, and a
+ * `limit` of 0 or above 1,000 means 1,000. Any other number out of range rejects the query.
  */
 export const toAdapter = (
   viewer: Viewer.Any,

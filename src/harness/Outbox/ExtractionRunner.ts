@@ -4,7 +4,7 @@
  * is no longer extracted. Failures have these effects:
  *
  * ```text
- * ten failures in a row                       of the requests for which no caller waits, only every third is tried, until a run succeeds
+ * ten failures in a row                       of the requests for which no caller waits, only every third is tried
  * a permanent failure                         sets the batch aside; if the run had several batches, each is first extracted alone
  * a batch that failed ten times while         is set aside too; of the batches to extract alone, the one that failed least is next
  * others succeeded

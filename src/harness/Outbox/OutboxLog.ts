@@ -2,9 +2,9 @@
  * Creates, changes and erases the rows of an outbox in the store. A batch is the messages of one append. One write stores the memories of a
  * batch and erases the batch. A conversation has one session row, which contains the sequence number of the next message.
  *
- * Law: every write of a conversation also updates the session row. The write fails with `conflict` if the session row has changed since it
- * was read (optimistic locking). The state is then read again, and the write is adapted. So no batch is finished twice. While the
- * session row exists, no sequence number is assigned twice.
+ * Law: every write of a conversation, except by `purge`, also updates the session row. The write fails with `conflict` if the session row
+ * has changed since it was read (optimistic locking). The state is then read again, and the write is adapted. So no batch is finished
+ * twice. While the session row exists, no sequence number is assigned twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -31,7 +31,7 @@ export interface OutboxLog {
   readonly capacity: OutboxWorker.Capacity
   readonly limiter: StepLimiter
   readonly redaction: Redaction.Service | undefined
-  /** Number of dead letters, by `OutboxState.keyOf` of the conversation. Updated when its cached state changes. */
+  /** Number of dead letters, by `OutboxState.keyOf` of the conversation. Updated when the conversation's cached state changes. */
   readonly deadLetters: Map<string, number>
   /** Called after each change of a worker's cached state. */
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
@@ -71,7 +71,8 @@ export const observeAppend = (
 
 /**
  * Stores the messages that `isSelected` accepts. Every given message gets a sequence number, even if it is not stored. Returns the first of
- * these numbers. If the outbox is full, first waits for room (see `OutboxWorker.Capacity`).
+ * these numbers. First waits for room if the conversation or its tenant has too many waiting batches. Fails with `rate_limited` if no room
+ * is freed (see `OutboxWorker.reserve`).
  */
 export const append = (
   log: OutboxLog,
@@ -183,7 +184,7 @@ export const setAside = (
       }
     })))
 
-/** Makes all dead letters (batches set aside after failures) wait for extraction again. Returns the number of these batches. */
+/** Makes the conversation's dead letters (batches set aside after failures) wait for extraction again. Returns their number. */
 export const release = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker
@@ -195,7 +196,7 @@ export const release = (
       let group: Batches = []
       yield* writePaced(log, worker, (state) => {
         const deadLetters = OutboxState.deadLetters(state)
-        left = Math.min(left, deadLetters.length) // ignores batches that are set aside during the loop, so that the loop ends
+        left = Math.min(left, deadLetters.length) // releases no more batches than were set aside at first, so that the loop ends
         group = deadLetters.slice(0, Math.min(left, releasedAtOnce))
         return setFailure(log, worker, state, group, undefined)
       })
@@ -206,8 +207,8 @@ export const release = (
   })
 
 /**
- * Erases the outbox rows of the viewer, and of all narrower viewers (see `isWithin`). If `scope` is given, erases only rows of viewers in
- * this scope. An extraction that uses an erased row fails at its next write. Returns the ids of the erased session rows.
+ * Erases the outbox rows of each viewer whose messages `viewer` may erase (see `isWithin`). If `scope` is given, erases only rows of
+ * viewers in this scope. An extraction that uses an erased row fails at its next write. Returns the ids of the erased session rows.
  */
 export const purge = (
   store: MemoryStore.Service,

@@ -1,6 +1,6 @@
 /**
- * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs stops
- * delaying the runs of other tenants when its time slice ends. An outbox does not block other tasks of the process.
+ * Divides two resources among the conversations of an outbox: slots for extraction runs, and time of the event loop. A run that hangs
+ * delays only slow runs once its time slice has ended. An outbox does not block other tasks of the process.
  *
  * ```text
  * slots        `concurrency` runs happen at once, each with its own model calls. Half of the slots, rounded up, are prompt

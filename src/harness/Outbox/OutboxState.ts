@@ -66,7 +66,7 @@ export interface Plan {
   readonly of: ReadonlyArray<MemoryId>
 }
 
-/** The state of a conversation when it was read from the store. */
+/** The state of a conversation when it was last read or written. */
 export interface OutboxState extends ConversationKey {
   /** Id of the session row; absent if the row does not exist. The first write of the conversation creates the row. */
   readonly sessionRow?: MemoryId | undefined
@@ -346,7 +346,6 @@ const conversationFilter = ({ session, viewer }: ConversationKey): MemoryFilter[
 /** The decoded `data` of a row, and the row's record. */
 export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
 
-/** Assembles the state of a conversation from its rows. */
 const assemble = (
   { session, viewer }: ConversationKey,
   all: ReadonlyArray<Found<Data["row"]>>

@@ -1,7 +1,7 @@
 /**
  * A worker starts the extraction runs of one conversation. When the conversation's trigger fires, the worker starts runs until no batch
- * waits. A batch is the messages of one append. A failed run is retried on a schedule. A worker can be closed at any time, since its state
- * is only a cache of rows in the store. This module also limits how many batches may wait.
+ * waits. A batch is the messages of one append. A failed run is retried on a schedule. Closing a worker loses no messages, since they are
+ * rows in the store. Failure counts and the state of the trigger are lost. This module also limits how many batches may wait.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -44,7 +44,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   waiting: number
   /** Number of batches that are being appended. Each of them has a reservation, and counts against the capacity. */
   reserved: number
-  /** Failures of batches, by first sequence number. `since`: number of successful runs of the outbox when the batch first failed. */
+  /** Failures of batches, by first sequence number. `since`: number of successful runs in all conversations when the batch first failed. */
   readonly failures: Map<number, { readonly times: number; readonly since: number }>
   /** Whether batches are extracted one by one, to find out which of several batches made their common run fail. */
   extractsSingly: boolean
@@ -54,7 +54,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   requests: number
   /** Whether a caller of `extractNow` waits for the next attempt. */
   isUrgent: boolean
-  /** Time of the next retry, epoch milliseconds; `undefined` if no retry is scheduled. */
+  /** Time of the next retry, epoch milliseconds, until the next attempt has ended; `undefined` if no retry is scheduled. */
   retryAt: number | undefined
   /** Whether the last extraction run exceeded its time slice, see `OutboxScheduler`. */
   isSlow: boolean
@@ -286,8 +286,8 @@ export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...
 
 /**
  * Runs `append` with capacity reserved for its batch. If no capacity is free, first requests extraction from the waiting batches of the
- * conversation. If there are none, requests extraction from another conversation of the tenant. Fails with `rate_limited` if the extraction
- * fails, or if no capacity becomes free within the time `patience`.
+ * conversation. If there are none, and only the tenant is at its limit, requests extraction from another conversation of the tenant. Fails
+ * with `rate_limited` if the extraction fails, or if no capacity becomes free within the time `patience`.
  */
 export const reserve = <A>(
   capacity: Capacity,

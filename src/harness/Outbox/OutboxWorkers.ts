@@ -58,8 +58,8 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
 const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
 
 /**
- * Makes a function that adds each change of the number of waiting batches to the metric `queueLength`. When the Effect scope closes, the
- * batches that still wait are subtracted from the metric, since this process will not extract from them.
+ * Makes the function `Capacity.onCount`, which adds each change to the metric `queueLength`. When the Effect scope closes, the batches that
+ * still count are subtracted, since this process will not extract from them.
  */
 export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
   Effect.acquireRelease(

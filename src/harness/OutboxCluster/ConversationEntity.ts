@@ -124,7 +124,7 @@ export const client = (
     }
   })
 
-/** Failure for a lost connection to an owner. The cluster reports such a loss as a defect. The defect becomes this failure. */
+/** Failure that replaces a defect while a message is sent. The cluster reports a lost connection to an owner as a defect. */
 const lost = "ConnectionLost" as const
 
 /**
@@ -368,7 +368,7 @@ const clearIfIdle = (
 
 /**
  * Reads the session row of a conversation from the store. Returns the viewer and the session of the conversation, and the revision of the
- * row. Returns `None` if the row does not exist.
+ * row. Returns `None` if the row does not exist or has an unknown format.
  */
 const keyFromRow = (
   store: MemoryStore.Service,

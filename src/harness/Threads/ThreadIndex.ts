@@ -20,8 +20,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Searches threads by words, with one in-memory index per thread. */
 export interface ThreadIndex {
   /**
-   * Finds messages of a thread, best first. New messages are first read with `read` and added to the index. `generation` is a random text
-   * that identifies the thread. `length` is the number of messages in the thread.
+   * Finds messages of a thread, best first. Messages that are not in the index are first read with `read` and added. `generation` is a
+   * random text that identifies the thread. `length` is the number of messages in the thread.
    */
   readonly search: (
     generation: string,
@@ -45,7 +45,7 @@ export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)
     known.delete(generation)
-    // the index has more messages than the thread, so the thread is being deleted: make a new index
+    // makes a new index if the known one has more messages than the thread: some of them may be erased
     const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
     known.set(generation, kept)
     const [oldest] = known.keys()

@@ -11,7 +11,7 @@ import * as ThreadRows from "./ThreadRows.ts"
 
 /**
  * Schema of a range of messages: from the sequence number `from`, inclusive, to `before`, exclusive. If the range has more than `limit`
- * messages, the first ones are read if `from` is set, and otherwise the last ones. Default: the last messages.
+ * messages, the first ones are read if `from` is set, and otherwise the last ones. The default range is the whole thread.
  */
 export const Range = Schema.Struct({
   /** Largest number of messages to read. Default 50. */
@@ -87,7 +87,10 @@ const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "use
 /** Number of messages that `window` reads per step. Each step goes further back in the thread. */
 const atATime = 50
 
-/** Reads the newest messages that fit into a budget of tokens. May exceed the budget to begin with a message of the user or the system. */
+/**
+ * Reads the newest messages that fit into a budget of tokens, and always the last message. May exceed the budget or leave out fitting
+ * messages, to begin with a message of the user or the system.
+ */
 export const window = (
   rows: ThreadRows.Rows,
   name: string,
@@ -115,7 +118,8 @@ export const window = (
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // the thread has no user or system message if `before` is −1: the first fitting message that is no tool result then comes first
+    // `before` is −1 if the thread has no user or system message: the window then begins with the first fitting message that is no tool
+    // result, if there is one
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })

@@ -259,7 +259,7 @@ export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
 export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
   ids.map((id) => ({ _tag: "Forget", id, purge: true }))
 
-/** Reads the messages with the sequence numbers `from` to `end − 1`, and the ids of their rows. */
+/** Reads the messages with the sequence numbers `from` to `end − 1`, and the ids of their rows. Leaves out missing messages. */
 export const messages = (
   rows: Rows,
   generation: string,

@@ -34,8 +34,8 @@ interface Decision<A> {
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
 /**
- * Runs `decide`, and applies the mutations that it returns. If the store fails with `conflict`, another process has written meanwhile, and
- * both steps are repeated. Writes of one owner through the same `Threads` service run one at a time.
+ * Runs `decide`, and applies the mutations that it returns. If the store fails with `conflict`, the rows have changed meanwhile, and both
+ * steps are repeated, at most `attempts` times. Writes of one owner through the same `Threads` service run one at a time.
  */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
