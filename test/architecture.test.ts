@@ -81,7 +81,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("every import cycle stays within one module and the folder that has the name of that module", () => {
+  it("every import cycle stays within a module `X.ts` and its folder `X/`", () => {
     const reachable = new Map(files.map((file) => {
       const found = new Set(importsOf(file))
       for (const next of found) for (const beyond of importsOf(next)) found.add(beyond)
@@ -168,7 +168,7 @@ describe("the architecture of src", () => {
     }
   })
 
-  it("no file has more than 400 lines", () => {
+  it("no file in src has more than 400 lines", () => {
     assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length - 1 > 400), [])
   })
 
@@ -228,7 +228,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("no committed TypeScript, JavaScript, JSON, Markdown, YAML or shell file has the path of the working copy or home directory", () => {
+  it("no committed TypeScript, JavaScript, JSON, Markdown, YAML or shell file contains the path of the working copy, its parent or the home directory", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

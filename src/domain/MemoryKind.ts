@@ -130,8 +130,8 @@ export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", s
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
 /**
- * The registered kinds by name. Default: the seventeen kinds of this module. `Kinds` is a `Context.Reference`, so it is never a requirement
- * (`R`) of an effect.
+ * The kinds to which `layer` adds, by name. Default: the seventeen kinds of this module. `Kinds` is a `Context.Reference`, so it is never a
+ * requirement (`R`) of an effect.
  */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
@@ -156,16 +156,29 @@ export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
     ].map((kind) => [kind.name, kind]))
 }) {}
 
-/** Registers kinds. A kind replaces the registered kind of the same name. Provide this layer to the store. */
+/**
+ * Registers kinds. A kind replaces the registered kind of the same name. Layers that are merged add up. Provide this layer to the store, and
+ * also to `Retention` and `MemoryService` if they shall know the kinds: `Layer.provideMerge`.
+ */
 export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =>
-  Layer.effect(
-    Kinds,
-    Effect.map(Kinds, (inForce): ReadonlyMap<string, MemoryKind> =>
-      new Map([
-        ...inForce,
-        ...kinds.map((kind) => [kind.name, kind] as const)
-      ]))
-  )
+  Layer.effectContext(Effect.map(Effect.context<never>(), (context) => {
+    const inForce = Array.from(context.unsafeMap).filter(([key]) => key.startsWith(Kinds.key))
+    // a service for each kind, since of two merged layers the second replaces the services of the first
+    return Context.unsafeMake<Kinds>(new Map([...inForce, ...kinds.map((kind) => [keyOf(kind), kind] as const)]))
+  }))
+
+/** The registered kinds by name: those of `Kinds`, and those of `layer`. */
+export const registered: Effect.Effect<ReadonlyMap<string, MemoryKind>> = Effect.map(
+  Effect.context<never>(),
+  (context) => {
+    const kinds = new Map(Context.get(context, Kinds))
+    for (const [key, kind] of context.unsafeMap) if (key.startsWith(keyOf({ name: "" }))) kinds.set(kind.name, kind)
+    return kinds
+  }
+)
+
+/** Returns the key of a kind's service. */
+const keyOf = ({ name }: Pick<MemoryKind, "name">) => `${Kinds.key}/${name}`
 
 /** Returns the kind with the given name. An unknown name gets the settings of `entry`, and its `data` is any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>

@@ -178,7 +178,7 @@ export const makeContext = (
 ): Effect.Effect<PromptContext, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
-    const kinds = yield* MemoryKind.Kinds
+    const kinds = yield* MemoryKind.registered
     const files = yield* Effect.serviceOption(InstructionFiles.InstructionFiles)
     const seed: PromptContext["seed"] = spec.enabled && Option.isSome(files)
       ? yield* seedOnce(files.value, (viewer) => degraded(viewer, "instructions"))

@@ -113,7 +113,7 @@ const make = (shelf: Shelf): Service => ({
         hash: hashSpec(json),
         turn: at.turn,
         cursor: at.cursor
-      }).pipe(Effect.mapError(({ message }) => invalid("save", message)))
+      }).pipe(Effect.mapError((error) => Validation.invalid("save", ...Validation.lines(error))))
       const old = yield* shelf.read(run)
       if (Option.isSome(old)) yield* refuseNewer("save", run, old.value)
       yield* shelf.write(run, JSON.stringify(checkpoint, null, 2))
@@ -223,12 +223,31 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** Converts a spec to JSON. An instance of a `Schema.Class` becomes an object of its fields. Undefined fields are left out. */
+/**
+ * Converts a spec to JSON. An instance of a `Schema.Class` becomes an object of its fields. Undefined fields and functions are left out.
+ * Fails with `invalid_draft` for other values that JSON would lose, since two specs that differ in such a value would then count as equal.
+ */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
-  Effect.try({
-    try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
-    catch: (cause) => invalid(op, Validation.linesOf(cause, "spec: expected JSON", "spec").join("; "))
+  Effect.suspend(() => {
+    const issues: Array<string> = []
+    const checked = (key: string, value: unknown) => {
+      if (isLost(value)) {
+        issues.push(
+          `spec: ${key.slice(0, 64)}: expected JSON, and no ${Object.prototype.toString.call(value).slice(8, -1)}`
+        )
+      }
+      return value
+    }
+    return Effect.try({
+      try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec, checked))),
+      catch: (cause) => Validation.invalid(op, ...Validation.linesOf(cause, "spec: expected JSON", "spec"))
+    }).pipe(Effect.tap(() => Validation.refuseOptions(op, issues)))
   })
+
+/** Whether `JSON.stringify` would write the value as `{}` or `null`. */
+const isLost = (value: unknown): boolean =>
+  (typeof value === "number" && !Number.isFinite(value)) ||
+  [Map, Set, RegExp, Error].some((type) => value instanceof type)
 
 const refuseNewer = (op: string, runId: string, text: string) =>
   Validation.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
@@ -251,9 +270,6 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
  * differ, even on case-insensitive disks.
  */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
-
-const invalid = (op: string, issue: string) =>
-  MemoryError.make("invalid_draft", { op, message: issue, detail: { issues: [issue] } })
 
 const io = (op: string) => (cause: PlatformError) =>
   MemoryError.make("io", { op, message: "the checkpoint's folder failed", cause })

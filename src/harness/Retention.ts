@@ -20,6 +20,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
@@ -34,9 +35,9 @@ export interface Options {
 /**
  * Forgets the records beyond the caps, in one batch, and returns them. The records can be restored until the store empties its trash. With
  * `dryRun`, the records are only returned. If one of the records changes before the batch is applied, everything is read and decided again.
- * Publishes `memory_retired` for each record if `MemoryEvents` is provided. Cost: all records of a kind are read if one scope has more rows
- * of the kind than the cap, even if some rows are expired or no longer valid. A federation cannot count records, so all records of each
- * kind with a cap are read.
+ * Fails with `invalid_draft` if a cap is neither a whole number above 0 nor `Infinity`. Publishes `memory_retired` for each record if
+ * `MemoryEvents` is provided. Cost: all records of a kind are read if one scope has more rows of the kind than the cap, even if some rows
+ * are expired or no longer valid. A federation cannot count records, so all records of each kind with a cap are read.
  */
 export const enforce = (
   system: Viewer.System,
@@ -44,7 +45,13 @@ export const enforce = (
 ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError, MemoryStore> =>
   Effect.gen(function*() {
     const store = yield* MemoryStore
-    const caps = capsOf(yield* MemoryKind.Kinds)
+    const caps = capsOf(yield* MemoryKind.registered)
+    yield* Validation.refuseOptions(
+      "Retention.enforce",
+      Array.from(caps).flatMap(([kind, cap]) =>
+        cap === Infinity ? [] : Validation.countIssues(`cap of the kind ${JSON.stringify(kind)}`, cap, 1)
+      )
+    )
     if (caps.size === 0) return []
     const kinds = yield* kindsOver(store, system, caps)
     if (kinds.length === 0) return []

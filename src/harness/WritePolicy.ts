@@ -285,14 +285,16 @@ export const makeRemembering = (
           pipeline.plan(viewer, turns, { ...options, sharedWrites })
         ),
       undo: (viewer, receipt) =>
-        Viewer.equals(viewer, receipt.viewer)
-          ? Effect.gen(function*() {
-            yield* MemoryPipeline.verify(store, receipt)
-            const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
-            const governed = make(store, { rules, events, op: "undo" })
-            if (mutations.length > 0) yield* governed.apply(viewer, mutations)
-          })
-          : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
+        Effect.gen(function*() {
+          yield* MemoryPipeline.verify(store, receipt)
+          if (!Viewer.equals(viewer, receipt.viewer)) {
+            const message = "a receipt is undone by the viewer it was made for"
+            return yield* MemoryError.make("not_owned", { op: "undo", message })
+          }
+          const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
+          const governed = make(store, { rules, events, op: "undo" })
+          if (mutations.length > 0) yield* governed.apply(viewer, mutations)
+        }),
       recall: (viewer, query) =>
         events.recall(viewer, query, pipeline.recall(viewer, query)).pipe(
           Effect.tap(({ failures }) => legs(viewer, failures))
@@ -387,7 +389,7 @@ export const makeToolGuard = (
 /** Returns the provided plugins and `RateLimit`. Omits `RateLimit` if the spec's write limit is 0, or if a plugin has its id. */
 export const plugins = (spec: MemorySpec) =>
   Effect.gen(function*() {
-    const plugins = yield* HarnessPlugin.Plugins
+    const plugins = yield* HarnessPlugin.provided
     return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
       ? plugins
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]

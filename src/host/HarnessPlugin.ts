@@ -50,7 +50,7 @@ export interface HarnessPlugin {
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
 
-/** The provided plugins, in order. Default: no plugins. A `Context.Reference`, so it never appears in `R`. */
+/** The plugins to which `layer` adds, in order. Default: no plugins. A `Context.Reference`, so it never appears in `R`. */
 export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
   defaultValue: (): ReadonlyArray<HarnessPlugin> => []
 }) {}
@@ -59,20 +59,33 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /**
- * Adds plugins after the plugins that are already provided. A plugin with state is passed as an Effect that makes the plugin. Each build of
- * the layer runs this Effect once.
+ * Adds plugins after the plugins that are already provided. Layers that are merged add up. A plugin replaces a plugin of the same id. A
+ * plugin with state is passed as an Effect that makes the plugin. Each build of the layer runs this Effect once.
  */
 export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<PluginSource<E, R>>
 ): Layer.Layer<Plugins, E, R> =>
-  Layer.effect(
-    Plugins,
-    Effect.gen(function*() {
-      const inForce = yield* Plugins
-      const added = yield* Effect.forEach(
-        plugins,
-        (plugin) => Effect.isEffect(plugin) ? plugin : Effect.succeed(plugin)
-      )
-      return [...inForce, ...added]
-    })
-  )
+  Layer.effectContext(Effect.gen(function*() {
+    const { unsafeMap } = yield* Effect.context<never>()
+    const inForce = Array.from(unsafeMap).filter(([key]) => key.startsWith(Plugins.key))
+    const added = yield* Effect.forEach(
+      plugins,
+      (plugin) => Effect.isEffect(plugin) ? plugin : Effect.succeed(plugin)
+    )
+    // a service for each plugin, since of two merged layers the second replaces the services of the first
+    return Context.unsafeMake<Plugins>(
+      new Map([...inForce, ...added.map((plugin) => [keyOf(plugin), plugin] as const)])
+    )
+  }))
+
+/** The provided plugins, in order: those of `Plugins`, then those of `layer`. */
+export const provided: Effect.Effect<ReadonlyArray<HarnessPlugin>> = Effect.map(
+  Effect.context<never>(),
+  (context) => [
+    ...Context.get(context, Plugins),
+    ...Array.from(context.unsafeMap).flatMap(([key, plugin]) => key.startsWith(keyOf({ id: "" })) ? [plugin] : [])
+  ]
+)
+
+/** Returns the key of a plugin's service. */
+const keyOf = ({ id }: Pick<HarnessPlugin, "id">) => `${Plugins.key}/${id}`

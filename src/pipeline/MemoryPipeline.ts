@@ -14,6 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -194,7 +195,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
     const redaction = yield* Redaction.over(store)
     const completion = Redaction.completion(redaction, yield* Completion)
     const embedder = Redaction.embedder(redaction, yield* Embedder)
-    const kinds = yield* MemoryKind.Kinds
+    const kinds = yield* MemoryKind.registered
     const embedding = EmbeddingSync.make(store, embedder)
     const remember = RememberRun.make({ store, completion, embedder, embedding, kinds })
 
@@ -274,7 +275,7 @@ export const verify = (
   receipt: Receipt
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    if (receipt.seal === undefined) return yield* refused("the receipt has no seal")
+    if (!Predicate.isRecord(receipt) || receipt.seal === undefined) return yield* refused("the receipt has no seal")
     const encoded = encodeSealed(sealedParts(receipt))
     const isOurs = Either.isRight(encoded) &&
       receipt.seal === (yield* store.sign(purpose, canonicalJson(encoded.right)))

@@ -200,7 +200,7 @@ export const writerOf = (
       from,
       to: yield* targetOf(to, options),
       hasHistory: to.capabilities.history,
-      kinds: yield* MemoryKind.Kinds,
+      kinds: yield* MemoryKind.registered,
       entryOf: entryOf(yield* Analyzer.Analyzer)
     }
   })

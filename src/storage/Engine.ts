@@ -147,7 +147,7 @@ interface Source {
 /** Makes an engine from `Primitives`, with the configured kinds and analyzer. `name` is used in errors. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
   Effect.gen(function*() {
-    return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
+    return make(name, primitives, { kinds: yield* MemoryKind.registered, analyzer: yield* Analyzer.Analyzer })
   })
 
 const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {

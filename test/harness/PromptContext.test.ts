@@ -118,7 +118,7 @@ describe("Injection.renderIndex", () => {
       })
       const shown = (viewer: Viewer.Viewer) =>
         Effect.gen(function*() {
-          const { text } = yield* Injection.readIndex(store, viewer, yield* MemoryKind.Kinds, 100)
+          const { text } = yield* Injection.readIndex(store, viewer, yield* MemoryKind.registered, 100)
           return Array.from(text.matchAll(/\] (\w+(?: \d)?) \(/g), ([, name]) => name!).sort()
         })
       const upTo = (most: number, ...names: ReadonlyArray<string>) =>

@@ -109,7 +109,7 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual((yield* memory.list({})).items, [])
     }).pipe(run()))
 
-  it.effect("`undo` fails with `not_owned` for another viewer and for a changed receipt", () =>
+  it.effect("`undo` fails with `not_owned` for another viewer, a changed receipt and JSON that is no receipt", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const receipt = yield* memory.remember(turns, { scope })
@@ -119,6 +119,9 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(eve))), "not_owned")
       const { seal: _, ...unsealed } = receipt
       assert.strictEqual(yield* reason(memory.undo(unsealed)), "not_owned")
+      for (const json of ["{}", "null", "[]", "{\"viewer\":null}", "{\"seal\":1}"]) {
+        assert.strictEqual(yield* reason(memory.undo(JSON.parse(json))), "not_owned")
+      }
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 

@@ -182,10 +182,18 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
           assert.strictEqual(yield* reason(resume.save(id, spec, at)), "invalid_id")
           assert.strictEqual(yield* reason(resume.resume(id, spec)), "invalid_id")
         }
-        for (const bad of [loop, { big: 1n }, [], JSON.parse("{\"__proto__\":1}")]) {
+        const lost = [new Set(["sh"]), new Map([["a", 1]]), /a/, new Error("a"), NaN, Infinity].map((value) => ({
+          value
+        }))
+        for (const bad of [loop, { big: 1n }, [], JSON.parse("{\"__proto__\":1}"), ...lost]) {
           assert.strictEqual(yield* reason(resume.save("run-7", bad, at)), "invalid_draft")
         }
         assert.strictEqual(yield* reason(resume.save("run-7", spec, { turn: -1, cursor: 0 })), "invalid_draft")
+        // cast: a value that JSON from outside may have
+        const secret = { turn: "hunter2", cursor: 0 } as unknown as typeof at
+        const error = yield* Effect.flip(resume.save("run-7", spec, secret))
+        assert.include(error.message, "turn")
+        assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
       }))
 
     law("a ResumeError can be encoded as JSON and decoded from it", (resume) =>

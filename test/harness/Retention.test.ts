@@ -253,6 +253,23 @@ describe("Retention and MemoryEvents", () => {
       )
     }).pipe(Effect.provide(here)))
 
+  it.effect("Retention.enforce fails with `invalid_draft` and forgets nothing if a cap is not a whole number above 0 or Infinity", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      yield* scraps(store)
+      for (const cap of [-1, 0, 1.5, NaN]) {
+        const error = yield* Effect.flip(Effect.provide(
+          Retention.enforce(system),
+          MemoryKind.layer(MemoryKind.make({ name: "scrap", cap }))
+        ))
+        assert.strictEqual(error.reason, "invalid_draft")
+        assert.include(error.message, "scrap")
+      }
+      assert.lengthOf(yield* listed(store, ada), 3)
+      const none = MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: Infinity }))
+      assert.deepStrictEqual(yield* Effect.provide(Retention.enforce(system), none), [])
+    }).pipe(Effect.provide(here)))
+
   it.effect("Retention.enforce forgets records even if no MemoryEvents are provided", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
 
-const ids = Effect.map(HarnessPlugin.Plugins, (plugins) => plugins.map(({ id }) => id))
+const ids = Effect.map(HarnessPlugin.provided, (plugins) => plugins.map(({ id }) => id))
 
 describe("HarnessPlugin", () => {
   it.effect("the list of plugins is empty by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
@@ -18,6 +19,16 @@ describe("HarnessPlugin", () => {
         )
       )
     ))
+
+  it.effect("layers of HarnessPlugin that are merged, or provided side by side, keep the plugins of each other", () =>
+    Effect.gen(function*() {
+      const [a, b] = [HarnessPlugin.layer({ id: "a" }), HarnessPlugin.layer({ id: "b" })]
+      const seen = (layer: Layer.Layer<HarnessPlugin.Plugins>) => Effect.provide(ids, layer)
+      assert.deepStrictEqual(yield* seen(Layer.mergeAll(a, b)), ["a", "b"])
+      const Ids = Context.GenericTag<ReadonlyArray<string>>("Ids")
+      assert.deepStrictEqual(yield* Effect.provide(Ids, Layer.provide(Layer.effect(Ids, ids), [a, b])), ["a", "b"])
+      assert.deepStrictEqual(yield* Effect.provide(seen(b), a), ["a", "b"])
+    }))
 
   it.effect("HarnessPlugin.layer makes each plugin only once, however often the list of plugins is read", () =>
     Effect.gen(function*() {

@@ -255,6 +255,19 @@ it.effect("`put` checks data against the Schema of an application's own kind, an
     )
   ))))
 
+it.effect("layers of MemoryKind that are merged register the kinds of each other", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const data = { minutes: "ten" }
+    yield* refuses("invalid_draft", put(store, draft("soup", { kind: "recipe", data })))
+    yield* refuses("invalid_draft", put(store, draft("walk", { kind: "route", data })))
+  }).pipe(Effect.provide(Layer.provide(
+    MemoryStore.layerInMemory,
+    ["recipe", "route"].map((name) =>
+      MemoryKind.layer(MemoryKind.make({ name, schema: Schema.Struct({ minutes: Schema.Int }) }))
+    ) as [Layer.Layer<MemoryKind.Kinds>, Layer.Layer<MemoryKind.Kinds>] // cast: `map` returns as many elements
+  ))))
+
 it.effect("a subscriber with too many unread changes fails with `unavailable`", () =>
   Effect.gen(function*() {
     const changeFeed = ChangeFeed.make()

@@ -12,7 +12,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 /** An empty engine in memory. */
 export const inMemory: Effect.Effect<Engine> = Effect.gen(function*() {
-  return MemoryEngine.make({ kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
+  return MemoryEngine.make({ kinds: yield* MemoryKind.registered, analyzer: yield* Analyzer.Analyzer })
 })
 
 /** A store on a wrapped in-memory engine. Each build makes a new engine. */

@@ -71,7 +71,7 @@ describe("data of an earlier release", () => {
         const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
         const { entries, isSigned } = yield* Snapshot.readSnapshot(vaultFs, {
           ...manifest,
-          kinds: yield* MemoryKind.Kinds
+          kinds: yield* MemoryKind.registered
         })
         assert.isTrue(isSigned)
         // some files were edited by hand after the snapshot
@@ -94,7 +94,10 @@ describe("data of an earlier release", () => {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
         const manifest = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
         const tombstones = Effect.gen(function*() {
-          const { history } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
+          const { history } = yield* Snapshot.readSnapshot(vaultFs, {
+            ...manifest,
+            kinds: yield* MemoryKind.registered
+          })
           const newest = new Map(
             history?.locations.toReversed().map((location) => [`${location.tenant}/${location.id}`, location])
           )

@@ -61,7 +61,7 @@ const bodiesIn = (root: string) =>
   Effect.gen(function*() {
     const manifest = JSON.parse(fs.readFileSync(path.join(root, ".effect-memory/vault.json"), "utf8"))
     const vaultFs = yield* VaultFileSystem.make(root)
-    const { entries } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.Kinds })
+    const { entries } = yield* Snapshot.readSnapshot(vaultFs, { ...manifest, kinds: yield* MemoryKind.registered })
     return new Set(entries.map(({ row: { record } }) => record.body))
   })
 

@@ -117,7 +117,7 @@ const make = (
 ) =>
   Effect.gen(function*() {
     const copying = Replication.make()
-    const router = yield* WriteRouter.make(yield* MemoryKind.Kinds, copying)
+    const router = yield* WriteRouter.make(yield* MemoryKind.registered, copying)
     const idGenerator = yield* Transaction.makeIdGenerator
     const first = yield* StoreRegistry.begin(entries, options.primary, idGenerator)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)

@@ -123,7 +123,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a [[wikilink]] with several matches prefers records in the linking record's scope, then the newest record, then the lowest id",
+    "a [[wikilink]] with several matches prefers records in the linking record's scope, then the most recently written record, then the lowest id",
     (store) =>
       Effect.gen(function*() {
         const [first, second] = [id("one"), id("two")].sort() as [MemoryId, MemoryId] // restores the type of a pair, which `sort` loses

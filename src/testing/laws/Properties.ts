@@ -43,7 +43,7 @@ export const laws: ReadonlyArray<Law> = [
         Effect.gen(function*() {
           const store = yield* another
           const model = Model.make({
-            kinds: yield* MemoryKind.Kinds,
+            kinds: yield* MemoryKind.registered,
             history: store.capabilities.history,
             trash: Duration.toMillis(yield* Trash)
           })

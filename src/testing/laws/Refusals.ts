@@ -305,31 +305,34 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("values at the limits of the schema are stored unchanged", (store) =>
-    Effect.gen(function*() {
-      const edge = {
-        ...draft(long(65_536)),
-        id: id("edge"),
-        scope: { userId: "ada" } satisfies MemoryScope,
-        kind: `k${"-".repeat(63)}`,
-        summary: "\u{1f600}".repeat(100),
-        tags: Array.from({ length: 32 }, (_, n) => `${long(62)}${n + 10}`),
-        importance: 1,
-        confidence: 0,
-        // the innermost values are nested in the object and 63 arrays
-        data: { n: nested(63) as never, m: nested(63, []) as never, "": "", constructor: 1, ["\u2028"]: -0.5 },
-        metadata: { "a.b": { "c d": [null, true, 1e300, ""] } },
-        validAt: Number.MAX_SAFE_INTEGER,
-        invalidAt: 0,
-        expiresAt: Number.MAX_SAFE_INTEGER
-      }
-      const record = yield* put(store, edge)
-      assert.deepEqual(yield* get(store, ada, id("edge")), record)
-      for (const field of ["body", "summary", "tags", "data", "metadata"] as const) {
-        assert.deepEqual(record[field] as unknown, edge[field])
-      }
-      yield* put(store, draft("", { summary: "an empty body, with a summary" }))
-      yield* put(store, draft("end of time", { scope: { userId: "ada" }, tags: ["Instruction"] }))
-      assert.lengthOf(yield* listed(store, ada), 2)
-    }))
+  law(
+    "`put` accepts values at the limits of the schema, and stores texts, tags, `data` and `metadata` unchanged",
+    (store) =>
+      Effect.gen(function*() {
+        const edge = {
+          ...draft(long(65_536)),
+          id: id("edge"),
+          scope: { userId: "ada" } satisfies MemoryScope,
+          kind: `k${"-".repeat(63)}`,
+          summary: "\u{1f600}".repeat(100),
+          tags: Array.from({ length: 32 }, (_, n) => `${long(62)}${n + 10}`),
+          importance: 1,
+          confidence: 0,
+          // the innermost values are nested in the object and 63 arrays
+          data: { n: nested(63) as never, m: nested(63, []) as never, "": "", constructor: 1, ["\u2028"]: -0.5 },
+          metadata: { "a.b": { "c d": [null, true, 1e300, ""] } },
+          validAt: Number.MAX_SAFE_INTEGER,
+          invalidAt: 0,
+          expiresAt: Number.MAX_SAFE_INTEGER
+        }
+        const record = yield* put(store, edge)
+        assert.deepEqual(yield* get(store, ada, id("edge")), record)
+        for (const field of ["body", "summary", "tags", "data", "metadata"] as const) {
+          assert.deepEqual(record[field] as unknown, edge[field])
+        }
+        yield* put(store, draft("", { summary: "an empty body, with a summary" }))
+        yield* put(store, draft("end of time", { scope: { userId: "ada" }, tags: ["Instruction"] }))
+        assert.lengthOf(yield* listed(store, ada), 2)
+      })
+  )
 ]

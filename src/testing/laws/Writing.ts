@@ -187,7 +187,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "an update leaves a record with the trust of the record or of the writer, whichever is less trusted",
+    "an `Update` sets a record's trust to the less trusted of its old trust and the option `trust`",
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("Tea"), ada, { trust: 2 })

@@ -48,7 +48,7 @@ export const make = (
       ...Validation.timeIssues("poll", options.poll, { least: 1, infinite: true }),
       ...Validation.timeIssues("lockTimeout", options.lockTimeout, { least: 1 })
     ])
-    const kinds = yield* MemoryKind.Kinds
+    const kinds = yield* MemoryKind.registered
     const analyzer = yield* Analyzer.Analyzer
     const fs = yield* VaultFileSystem.make(options.root)
     yield* fs.makeFolder("")

@@ -56,7 +56,7 @@ export const inMemory = (
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     yield* checkTrash("memory", trash)
-    const kinds = yield* MemoryKind.Kinds
+    const kinds = yield* MemoryKind.registered
     const analyzer = yield* Analyzer.Analyzer
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
   })
@@ -83,7 +83,7 @@ export const make = (
       name,
       engine,
       analyzer,
-      kinds: yield* MemoryKind.Kinds,
+      kinds: yield* MemoryKind.registered,
       idGenerator: (yield* Transaction.SharedIdGenerator) ?? (yield* Transaction.makeIdGenerator),
       entryOf: entryOf(analyzer)
     }
