@@ -9,8 +9,8 @@
  * everyone  sees every record of the tenant, except those that the library writes for itself
  * ```
  *
- * A mistake in the ids never widens what a viewer sees. `make` and `decode` fail for an unknown key, for a key whose value is undefined,
- * null or empty, and for `within` without an id. Only the reach `everyone` and the viewer `System` see a whole tenant.
+ * Malformed input never widens what a viewer sees. `make` and `decode` fail for an unknown key, for a key whose value is undefined, null or
+ * empty, and for `within` without an id. Only the reach `everyone` and the viewer `System` see a whole tenant.
  *
  * `Visibility` describes what a viewer sees, as data for the queries of a storage engine. `mayWrite` decides what a model may write for a
  * viewer. `trustIn` decides the trust level of a record that is written for a viewer.
@@ -345,7 +345,7 @@ export type SharedWrites = typeof SharedWrites.Type
  * ```text
  * ids of the viewer           a model may write, among the scopes that the viewer sees
  * a user                      scopes that have this user
- * an agent or a run alone     every scope that the viewer sees, since the agent is assumed to serve one person only
+ * only an agent and/or run    every scope that the viewer sees, since the agent is assumed to serve one person only
  * a session or an actor       scopes that have all ids of the viewer, who is assumed to be one of many visitors of a bot
  * no id                       nothing; with reach `everyone`, every scope except Global; for `System`, every scope
  * ```

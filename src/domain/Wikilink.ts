@@ -40,8 +40,8 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
 }
 
 /**
- * Whether the text may contain a link. True for a text with `[[`, and for a text with `](` and also `.md` or `%`. A `%` counts, since `.md`
- * may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
+ * Whether the text may contain a link. True for a text with `[[`. Also true for a text with `.md` or `%` in which `](` follows a `[`. A `%`
+ * counts, since `.md` may be escaped as `%2Emd`. Takes a fraction of a nanosecond per character.
  */
 export const mayHaveLink = (text: string): boolean => {
   const at = text.indexOf("[") // a search for one character takes a third of the time of a search for two characters
@@ -88,7 +88,10 @@ const folded = Uint8Array.from(
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** Returns the record names that a link's target may mean, most probable first: the whole target, then its last path segment. */
+/**
+ * Returns the record names that a link's target may mean, without `.md` and normalised by `nameOf`. The whole target comes first, then its
+ * last path segment.
+ */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -181,7 +184,7 @@ const prose = (text: string): ReadonlyArray<string> => {
 /** Matches a line break and one or more blank lines after it. `\r\n` counts as one line break. */
 const blankLines = /(?:\r\n|\n|\r(?!\n))[^\S\r\n]*[\r\n]\s*/
 
-/** Whether a text has no code, fence, escape or markdown link. Any link in such a text has the form `[[…]]`. */
+/** Whether a text has no backtick, backslash, `](` or `~~~`. Any link in such a text has the form `[[…]]`. */
 const isPlain = (text: string): boolean =>
   !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
 

@@ -19,15 +19,16 @@ export interface ExtractionTrigger {
   readonly name: string
   /**
    * Returns a stream that emits each time the trigger fires. An outbox (a queue of messages that wait for extraction) calls the function
-   * for each conversation that the outbox opens, unless the trigger has a `watch`. A message that is selected for extraction is already
-   * stored when its event arrives.
+   * for each conversation that the outbox opens, unless the trigger has a `watch`. The outbox stores the messages that it will extract
+   * from. It does so before their events arrive.
    */
   readonly fires: (events: Stream.Stream<TriggerEvent>) => Stream.Stream<void>
   /** Reasons why the trigger cannot work, such as an interval of 0 turns. A layer with such a trigger fails. Default: no reasons. */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * Makes the state of the trigger for one conversation. An outbox uses `watch` if the trigger has it, and otherwise `fires`. `watch` needs
-   * a fiber only while it has a due time; the fibers of `fires` cost up to 300 KB per conversation. Triggers of `make` have no `watch`.
+   * Makes the state of the trigger for one conversation. An outbox uses `watch` if the trigger has it, and otherwise `fires`. The outbox
+   * runs a fiber for a `Watch` only while `due` returns a time. The fibers of `fires` cost up to 300 KB per conversation. Triggers of
+   * `make` have no `watch`.
    */
   readonly watch?: (() => Watch) | undefined
 }

@@ -54,7 +54,8 @@ export interface Service {
   readonly render: Effect.Effect<string>
   /**
    * Stores the files as read-only `Global` records of the tenant. Forgets records of files that are gone or no longer imported. Unchanged
-   * records are not rewritten. With `seedMemory: false`, does nothing. Logs files that cannot be stored. Fails if no file can be stored.
+   * records are not rewritten. With `seedMemory: false`, does nothing. Logs changes that fail. Fails if all changes fail, or if the working
+   * directory, the root or the store cannot be read.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
@@ -138,8 +139,8 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // the record may come from a process in another directory. It is forgotten only if its file is gone, or if a loaded importer no longer
-    // imports the file. If the file cannot be read, the record stays
+    // the record may come from a process in another directory. It is forgotten only if `tree.read` returns `None`, or if a loaded importer
+    // no longer imports the file. If the file cannot be read, the record stays
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -204,7 +205,7 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** Largest number of directories, from the working directory upwards, that are searched for the root. */
+/** Largest number of directories, from the working directory upwards, that are searched for the root and for files. */
 const maxLevels = 40
 /** Largest depth of imports, and largest number of imported files. */
 const [maxDepth, maxImports] = [5, 100]

@@ -61,7 +61,10 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A part of memory failed, such as a retriever of a search or a background extraction. All other work went on without it. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model. */
+  /**
+   * `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model or are
+   * instruction files.
+   */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
@@ -142,7 +145,7 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
 export interface EventPublisher {
   /** Publishes `memory_written` or `memory_forgotten` for each change, except for changes with the outcome `absent`. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>
-  /** Runs a write. Then publishes an event for each change, or `memory_write_failed` if the write failed. */
+  /** Runs a write. Then passes its changes to `changed`, or publishes `memory_write_failed` if the write failed. */
   readonly write: <A>(
     viewer: Viewer.Any,
     write: Effect.Effect<A, MemoryError>,

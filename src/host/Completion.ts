@@ -30,9 +30,9 @@ export interface Service {
   /** Asks the model. Has no timeout: waits until the model answers. Fails with `model` if the model reports an error. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * Asks the model, and looks for JSON objects and arrays in its answer. Returns the first of them that fits the schema. Prose or a fence
-   * may surround the JSON, and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is longer than
-   * `maxAnswerLength`. A retry may succeed. The error says what was expected, and never quotes the answer.
+   * Asks the model, and looks for the outermost JSON objects and arrays in its answer. Returns the first of them that fits the schema.
+   * Prose or a fence may surround the JSON, and the end of the JSON may be missing. Fails with `model` if no JSON fits, or if the answer is
+   * longer than `maxAnswerLength`. A retry may succeed. The error says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -57,14 +57,14 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
 /** Name of the model of `layerNone`. */
 const none = "none"
 
-/** Whether the service was provided by `layerNone`, which has no model. */
+/** Whether the service has no model, like `layerNone`. True for every service whose `model` is `none`. */
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
  * Provides a model that answers from a script, for tests. If `answers` is an Iterable, the n-th call gets its n-th value. Calls after the
  * last value fail with `model`. If `answers` is a function, each call gets the function's result. A string is the answer itself, a
- * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again. An
- * iterator, however, continues where it stopped.
+ * `MemoryError` makes the call fail, and any other value is answered as JSON. Each build of the layer starts with the first value again. If
+ * `answers` is itself an iterator, such as a generator object, a build continues after the last value that was used.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -103,7 +103,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 
 /**
  * Provides a model that asks the `Completion` of the Effect context. Each answer is appended to the cassette `file` and then returned.
- * Failures are not recorded. Fails with `io` if the cassette cannot be written. To replace recorded answers, delete the file first.
+ * Failures are not recorded. Fails with `io` if the cassette cannot be written. The layer fails with `unsupported` if a newer release of
+ * the library recorded the cassette. To replace recorded answers, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -123,7 +124,8 @@ export const layerRecord = (
 /**
  * Provides a model that answers from a cassette. The n-th call with a prompt gets the n-th answer recorded for this prompt. A call fails
  * with `model` if no answer to its prompt is left. Each build of the layer starts with the first answers again. The layer fails with
- * `not_found` if there is no cassette, and with `corrupt` if a line is not a recorded answer.
+ * `not_found` if there is no cassette, with `io` if it cannot be read, with `unsupported` if a newer release of the library wrote a line,
+ * and with `corrupt` if a line is not a recorded answer.
  */
 export const layerReplay = (
   file: string
@@ -225,7 +227,7 @@ const recordTo = (file: string) =>
       )
   }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** Returns the entries of a cassette, in order. Fails with `unsupported` if a newer release of the library wrote an entry. */
+/** Returns the entries of a cassette, in order. Fails as described at `layerReplay`. */
 const readCassette = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem

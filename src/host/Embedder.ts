@@ -115,9 +115,10 @@ const unrelated = [
 
 /**
  * Embeds offline, without a model. The vector of a text is the weighted mean of the GloVe vectors of its words, scaled to Euclidean norm 1.
- * The order of the words makes no difference. A text without a known word has the zero vector. The vectors come from a table of 20,000
- * English words, in 100 dimensions. The table (2 MB) is read from the package's folder. The layer fails with `io` if the folder is missing,
- * for example in bundled code. The layer fails with `corrupt` if the table is incomplete.
+ * The order of the words makes no difference. Stopwords (such as `not`) and unknown words are ignored. A text with no other words has the
+ * zero vector. The vectors come from a table of 20,000 English words, in 100 dimensions. The table (2 MB) is read from the package's
+ * folder. The layer fails with `io` if the folder is missing, for example in bundled code. The layer fails with `corrupt` if the table is
+ * incomplete.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
@@ -135,7 +136,7 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
 export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
   "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
 
-/** Provides an embedder that makes no vectors. Every search then uses words only. */
+/** Provides an embedder that makes no vectors. A search then uses words only, unless its query contains a vector (`embedding`). */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
   model: "none",
   dimensions: 0,
@@ -145,7 +146,7 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 /**
  * Embeds by hashing, for tests. Equal texts have equal vectors, and texts that share more words have more similar vectors. The hash of each
  * word stem selects one component of the vector; 1 or -1 is added to this component (feature hashing, Weinberger et al. 2009). The vector
- * is scaled to Euclidean norm 1. A text without words has the zero vector. Default: 256 dimensions.
+ * is scaled to Euclidean norm 1. Stopwords are ignored. A text with no other words has the zero vector. Default: 256 dimensions.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}

@@ -17,8 +17,9 @@ import { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 export { atOnce, type Steps } from "../ranking/internal/IndexCodec.ts"
 
 /**
- * Pauses until the next iteration of the event loop. Returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it,
- * otherwise `sleep(0)`. A `sleep(0)` takes a millisecond. Many such pauses may delay sockets, since all due timers run before sockets.
+ * Pauses until the next iteration of the event loop. Returns at once under a `TestClock`. Uses `setImmediate` if the runtime has it and the
+ * clock is Effect's live clock, otherwise `sleep(0)` of the clock. A `sleep(0)` takes a millisecond. Many such pauses may delay sockets,
+ * since all due timers run before sockets.
  */
 export const pause: Effect.Effect<void> = Effect.clockWith((clock) =>
   clock === liveClock && typeof setImmediate === "function" ? immediate : clock.sleep(Duration.zero)
@@ -320,7 +321,7 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Reads up to `partSize` rows, and returns the work done. Prepares `touched` and `changes` once all rows are read. */
+/** Reads up to `partSize` rows. Always returns `partSize` as the work. Prepares `touched` and `changes` once all rows are read. */
 const readSome = <Row, A>(making: Making<Row, A>): number => {
   const part: Array<Row> = []
   while (making.unread !== undefined && part.length < partSize) {

@@ -37,7 +37,7 @@ export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 /** A plugin, which handles signals and decides on tool calls. All of its methods are optional. */
 export interface HarnessPlugin {
-  /** Unique id. A provided plugin replaces the library's own plugin of the same id, such as the write limit. */
+  /** Unique id. A provided plugin with the id `memory-rate-limit` replaces the library's write limit. */
   readonly id: string
   /** Handles a signal. A defect is logged, and the turn continues. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined

@@ -4,14 +4,14 @@
  * no redaction.
  *
  * Drafts, patches, and the messages of outboxes and threads are redacted before they are stored. Texts are redacted before they are sent to
- * a model for extraction, reconciliation or embedding. These texts are not redacted: stored texts, files that people write into a vault,
- * rows that `Copy` moves, and updates by `Viewer.system`. Ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON are
+ * a model for extraction, reconciliation or embedding. Texts already in a store, files that people write into a vault, rows that `Copy`
+ * moves, and updates by `Viewer.system` are not redacted. Ids, scopes, kinds, sessions, names of threads, and keys and numbers of JSON are
  * not redacted either. A `memory_recalled` event contains the query text only with `MemoryEvents.layer({ texts: true })`, and then
  * unredacted.
  *
- * A `memory_redacted` event reports the number of secrets, never the secrets. To get the event, provide the redaction to `MemoryEvents`,
- * or provide `MemoryEvents` to a `MemoryService` over a store with the redaction. One of the two is enough. The secrets of an
- * instruction file are counted when the file is first read, and again after each change of its text.
+ * A `memory_redacted` event reports the number of secrets, never the secrets. To get the event, provide the redaction to `MemoryEvents`, or
+ * provide `MemoryEvents` to a `MemoryService` over a store with the redaction. One of the two is enough. The secrets of an instruction file
+ * are counted when the file is first read, and again after each change of its text.
  *
  * A store keeps the redaction with which it was built. All services over the store use this redaction. If another redaction is provided to
  * `MemoryService.layer`, `MemoryManager.layer` or `Overlay.layer`, the layer fails with `unsupported`. Building a federation fails if one
@@ -109,7 +109,7 @@ const redactions = Metric.counter("memory_redactions", {
 
 /* Functions that choose the redaction of a service that is built on a store. */
 
-/** The fields of a store that determine the redaction of the services over the store. */
+/** A store's redaction, and its name for messages. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
@@ -230,7 +230,7 @@ const plain = (text: string): string => {
   return kept.replaceAll(PromptText.close, "</memory >")
 }
 
-/** Redacts facts: their texts, tags, metadata and links. @internal */
+/** Redacts facts: their texts, tags, metadata and the types of their links. @internal */
 export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,

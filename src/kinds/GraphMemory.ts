@@ -76,12 +76,12 @@ export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: Path
 }
 
-/** A result of a search: a hit of the text search, or a record that a path of relationships connects with a hit. */
+/** A result of a search: a hit of the query, or a record that a path of relationships connects with a hit. */
 export interface Reached {
   readonly record: MemoryRecord
   /** Score, 0..1. */
   readonly score: number
-  /** Path from a hit of the text search to the record. Empty for a hit, unless a path gives the hit a higher score. */
+  /** Path from a hit of the query to the record. Empty for a hit, unless a path gives the hit a higher score. */
   readonly path: Path
 }
 
@@ -151,7 +151,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
   const graph: Graph = { store, entities }
-  // one write at a time: otherwise, an entity could be forgotten just before a link to it is written
+  // `relate`, `unrelate` and `forget` run one at a time: otherwise, an entity could be forgotten just before a link to it is written
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
@@ -198,7 +198,7 @@ const unrelate = Effect.fn("GraphMemory.unrelate")(function*(graph: Graph, viewe
   return yield* relink(graph, "unrelate", viewer, ends)
 })
 
-/** Sets the weight of a link, or removes the link if `weight` is absent. Returns whether the link changed. */
+/** Adds a link, or sets its weight. If `weight` is absent, removes the link. Returns whether the link changed. */
 const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
   Effect.gen(function*() {
     const { record: { links, revision } } = yield* requireEntity(graph, op, viewer, from)

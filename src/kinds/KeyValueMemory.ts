@@ -1,8 +1,9 @@
 /**
  * Values by key, like a stored Map. A layer provides one namespace of keys. A key with its value is stored as one record, in exactly the
  * scope of the viewer. So a viewer with another scope reads and writes other values. A string is stored as the body of the record. Other
- * values, and strings that are too long for a body, are stored in `data`. Secrets in keys are redacted, so keys that differ only in a
- * secret are equal. If a person changes the key in a record's Markdown file, the entry is hidden until the key is corrected.
+ * values, and strings that are too long for a body, are stored in `data`. A `Redaction`, if provided, redacts secrets in keys. Keys that
+ * differ only in a secret are then equal. If a person changes the key in a record's Markdown file, the entry is hidden until the key is
+ * corrected.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -70,7 +71,7 @@ export interface Service {
   readonly has: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
   /** Deletes a key. Returns whether it had a value. */
   readonly delete: (viewer: Viewer.Any, key: string) => Effect.Effect<boolean, MemoryError.MemoryError>
-  /** Deletes the selected entries of this namespace, by default all of them. Returns the number of deleted entries. */
+  /** Deletes the selected entries of the viewer's own scope, by default all of them. Returns the number of deleted entries. */
   readonly clear: (viewer: Viewer.Any, selection?: Selection) => Effect.Effect<number, MemoryError.MemoryError>
   /** Returns all keys. Order and cost are those of `entries`. */
   readonly keys: (viewer: Viewer.Any) => Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
@@ -236,7 +237,6 @@ export const copyBackend = (
 const unreadable = (cause: unknown) =>
   MemoryError.make("io", { op: "copyBackend", message: "the backend does not tell its entries", cause })
 
-/** One namespace of a store. */
 interface Namespace {
   readonly namespace: string
   readonly store: MemoryStore.Service

@@ -22,7 +22,7 @@ export interface Service {
     viewer: Viewer.Any,
     category: VaultEntry["category"]
   ) => Effect.Effect<ReadonlyArray<Typed<VaultEntry>>, MemoryError>
-  /** Returns all entries with at least this importance (0..1), newest first. Cost: one read of all entries that the viewer sees. */
+  /** Returns all entries with at least this importance (0..1), newest first. Cost: reads all entries that the viewer sees. */
   readonly findByImportance: (
     viewer: Viewer.Any,
     minImportance: number

@@ -25,11 +25,12 @@ export type AsOf = Pick<MemoryFilter, "asOf">
 /** Operations of `SemanticMemory`. */
 export interface Service {
   /**
-   * Stores a fact, which is valid from `validAt` (default now) to `invalidAt`. The summary defaults to subject, predicate and object. Equal
-   * facts in one scope are stored once.
+   * Stores a fact, which is valid from `validAt` (default now) to `invalidAt`. The summary defaults to subject, predicate and object. A
+   * draft without an id is not stored if a fact of its scope has the same summary, body and `data`, and has not ended. That fact is
+   * returned.
    */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Effect.Effect<Typed<Fact>, MemoryError.MemoryError>
-  /** Returns all facts whose domain is exactly `domain`, newest first. Cost: reads all facts that the viewer sees. */
+  /** Returns the facts valid at `asOf` whose domain is exactly `domain`, newest first. Cost: reads all facts that the viewer sees. */
   readonly queryByDomain: (
     viewer: Viewer.Any,
     domain: string,

@@ -1,6 +1,6 @@
 /**
  * Learnings: what an agent learned in a work session. A session is an Effect resource. It ends when its Effect scope closes, or when `end`
- * is called. Only `end` stores a summary of the session.
+ * succeeds. Only `end` stores a summary of the session.
  *
  * A learning is stored as soon as it is recorded. Its `MemoryScope` has the ids of the viewer and of the session. A viewer with reach
  * `exact` sees only sessions that were started with the same ids, running or ended. If such a viewer has a session id, only that session is
@@ -41,7 +41,7 @@ export interface Session {
   readonly id: string
   /** The most confident learnings of the last 10 sessions: at most 20, each with a confidence of 0.5 or more. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
-  /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings. */
+  /** Records a learning. `confidence` is 0..1, default 0.5. A session keeps its last 500 learnings of the type `learning`. */
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
@@ -160,8 +160,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // earlier learnings of this session id count towards `caps`. A viewer without ids may not see these learnings, so they are read with
-      // `own`, which has the session id
+      // earlier learnings of this session id count towards `caps`. A viewer without ids and with reach `exact` does not see them, so `own`,
+      // which has the session id, reads them
       const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
       const session = yield* openSession(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),

@@ -86,9 +86,9 @@ export interface TypedMemory<in out A> {
   /** Forgets a record. Returns whether it existed. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets the given records, and returns the number of forgotten records. Uses one batch. If the batch fails with `conflict` or
-   * `not_owned`, forgets each record separately, and skips the records that fail with one of these reasons. Any other failure, such as
-   * `read_only`, ends the operation.
+   * Forgets the given records that have not changed since they were read. Returns the number of forgotten records. Uses one batch. If the
+   * batch fails with `conflict` or `not_owned`, forgets each record separately, and skips the records that fail with one of these reasons.
+   * Any other failure, such as `read_only`, ends the operation.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,

@@ -79,8 +79,8 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
       Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
 
     /**
-     * Makes room for a session of the owner that `beginning` counts already. If the owner then has more than `maxSessions` sessions, the one
-     * that has been idle longest ends. Returns false if none of them is idle. A session that is being made is not idle.
+     * Makes room for a new session of the owner. If the owner has more than `maxSessions` sessions, the one that has been idle longest
+     * ends. Returns false if none is idle. The sessions in `beginning` count, the new one among them, but are not idle.
      */
     const makeRoom = (owner: string): Effect.Effect<boolean> =>
       Effect.gen(function*() {
@@ -88,7 +88,7 @@ export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.
         if (owned.length + (beginning.get(owner) ?? 0) <= maxSessions) return true
         const [oldest] = (yield* Effect.filter(owned, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
         if (oldest === undefined) return false
-        if (!sessions.has(oldest.id)) return yield* Effect.suspend(() => makeRoom(owner)) // it was ended for another session
+        if (!sessions.has(oldest.id)) return yield* Effect.suspend(() => makeRoom(owner)) // it has ended in the meantime
         yield* end(oldest)
         return true
       })
@@ -230,8 +230,8 @@ const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, Http
   Effect.fail(refusal(...args))
 
 /**
- * Reads the body of a request as JSON. Fails if the body is too large, too late or not JSON, or if the server stops. The failure is the
- * response to send.
+ * Reads the body of a request as JSON. Fails if the body is too large, too late, unreadable or not JSON, or if the server stops. The
+ * failure is the response to send.
  */
 const bodyOf = (
   request: HttpServerRequest.HttpServerRequest,

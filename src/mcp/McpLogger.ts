@@ -1,6 +1,6 @@
 /**
  * Sends the logs of an MCP server to stderr, one line per log, because stdout carries the protocol. The logs of a request are also sent to
- * its client, as notifications.
+ * its client, as notifications, but not those below the client's log level.
  *
  * No log contains a stack trace. A `MemoryError` is logged as its operation, reason and message, which quote no input. Any other error is
  * logged as its name only.

@@ -118,7 +118,7 @@ const logging = <A, E>(
     return yield* Effect.ensuring(handle((notice) => notices.unsafeOffer(notice)), rest)
   })
 
-/** A validator that the SDK requires for the user's answers. It is never used, since this server asks no questions. */
+/** Replaces the SDK's default validator of the user's answers. It is never used, since this server asks no questions. */
 const noValidator = {
   getValidator: () => () => ({ valid: false as const, data: undefined, errorMessage: "nothing was asked" })
 }
@@ -243,8 +243,8 @@ const messageOf = (line: Uint8Array | undefined): Either.Either<JSONRPCMessage, 
 /** A session over HTTP. Answers are sent as event streams. */
 export interface HttpConnection {
   /**
-   * Handles a request. `body` is the request's body as parsed JSON. The response ends when all messages in `body` are answered, or when the
-   * session's Effect scope closes.
+   * Handles a request. `body` is the request's body as parsed JSON. The response to a POST ends when all requests in `body` are answered or
+   * cancelled. Any response ends when the session's Effect scope closes.
    */
   readonly respond: (request: Request, body: unknown) => Effect.Effect<Response>
   /** Number of requests that run now. */

@@ -1,6 +1,6 @@
 /**
  * Offers the memory of one viewer as MCP resources. `memory://index` contains the summaries of memories. `memory://record/{id}` contains
- * one memory and its origin. All texts are marked as data, as in a prompt.
+ * one memory and its origin. The text of each resource is marked as data, as in a prompt.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -57,7 +57,7 @@ export const list = (
     return { resources: after === undefined ? [index, ...records] : records, ...(next && { nextCursor: next }) }
   })
 
-/** Returns the text of a resource. Fails with `noResource` if the record does not exist or is hidden from the viewer. */
+/** Returns the text of a resource. Fails with `noResource` if the viewer sees no such resource. */
 export const read = (memory: Service, uri: string): Effect.Effect<object, McpError.McpError, CurrentViewer> =>
   Effect.gen(function*() {
     if (uri === indexUri) return contents(uri, (yield* memory.index).text || "(nothing is remembered yet)")

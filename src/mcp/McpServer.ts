@@ -3,7 +3,8 @@
  * and output, it serves one viewer. Over streamable HTTP, it can serve one viewer per bearer token.
  *
  * The configuration or the token determines the viewer. No argument of a call can change the viewer. A call is interrupted when the client
- * cancels it. A call with a defect is answered with "internal error". Responses and logs contain no stack traces.
+ * cancels it. A call with a defect is answered with "internal error". Responses and logs to the client contain no stack traces. Other logs
+ * contain none if `layerLogger` is provided.
  *
  * Set `writesPerTurn: 0` (no limit) in the `spec` of `MemoryService`. MCP has no turns, so a limit per turn would apply to a session.
  *
@@ -87,7 +88,7 @@ export const layerLogger: Layer.Layer<never> = McpLogger.layer
 /** The default instructions, which tell a model what the memory server is for. */
 export const instructions: string = McpSession.instructions
 
-/** Serves a viewer's memory over standard input and output, until the input ends. Fails if `options.tools` fails. */
+/** Serves a viewer's memory over standard input and output, until the input ends or the output fails. Fails if `options.tools` fails. */
 export const stdio = (
   options: StdioOptions
 ): Effect.Effect<void, MemoryError.MemoryError, MemoryService.MemoryService> =>

@@ -132,7 +132,7 @@ const died = (what: string, defect: unknown) => Effect.zipRight(logDefect(what, 
 export const logDefect = (what: string, defect: unknown): Effect.Effect<void> =>
   Effect.logError(`${what} ended by a defect: ${McpLogger.nameOf(defect)}`)
 
-/** Sends a progress notification to the client for each step of a tool. Does nothing if the request has no progress token. */
+/** Sends the client a progress notification for each reported step of a request. Sends none if the request has no progress token. */
 const progressing =
   (params: unknown, notify: Request["notify"]) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
     const token = tokenOf(params)

@@ -53,9 +53,9 @@ export interface Tokens {
 const maxToken = 512
 
 /**
- * Makes a token for a viewer, and the line for the token file. `name` distinguishes the lines of a file. Show the token to its holder at
- * once, since the line does not contain the token. `viewer` must not see the whole tenant, since `fromText` rejects the line of such a
- * viewer.
+ * Makes a token for a viewer, and the line for the token file. `name` (1..100 characters) distinguishes the lines of a file. Show the token
+ * to its holder at once, since the line does not contain the token. `viewer` must not see the whole tenant, since `fromText` rejects the
+ * line of such a viewer.
  */
 export const generate = (
   name: string,

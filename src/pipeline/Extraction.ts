@@ -61,8 +61,8 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 
 /**
  * Returns the facts in a model's answer. An explicit empty list means that there are no facts. Any other answer without facts, such as
- * prose, fails with `model`, a retryable error. Reads the same lists as `parseFacts`. Also accepts a single object under the key `facts`
- * as a list of one fact; a single string is not accepted.
+ * prose, fails with `model`, a retryable error. So does an answer of more than `Completion.maxAnswerLength` UTF-16 units. Reads the same
+ * lists as `parseFacts`. Also accepts a single object under the key `facts` as a list of one fact; a single string is not accepted.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
   readList(answer, { op: "extract", name: "facts", items: clean })
@@ -85,8 +85,8 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
 }
 
 /**
- * Returns the items that are facts, with trimmed and well-formed texts. Leaves out facts that repeat the text of an earlier fact. An item
- * is no fact if its text is too long for the body of a record.
+ * Returns the items that are facts. Keeps only the text (trimmed and well-formed), and a valid `kind` and `importance`. Leaves out facts
+ * that repeat the text of an earlier fact. An item is no fact if its text is too long for the body of a record.
  */
 export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
@@ -279,7 +279,7 @@ export const isObject = (value: unknown): value is { readonly [key: string]: unk
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /*
- * Limits of one run of `remember`:
+ * Limits of one run of `remember` that extracts facts:
  *
  * ```text
  * conversation   4,096 messages and 262,144 characters; no limit for `customExtract`

@@ -5,7 +5,7 @@
  * A harness may store a receipt as JSON, or pass it to a client. So each receipt has a seal: the store's signature of the viewer, the
  * mutations and their outcomes. The seal proves to `undo` that the store has really written these outcomes for that viewer. A receipt can
  * be encoded and decoded without breaking its seal. The seal is valid as long as the store keeps the secret with which it signs. A vault
- * keeps its secret across restarts. An in-memory store keeps its secret until the process ends.
+ * keeps its secret across restarts. A store in memory gets a new secret each time it is made.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -48,14 +48,17 @@ export interface Options extends MemoryStore.Provenance {
   readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** Whether a model extracts facts. If false, messages are stored word for word, and their vectors are computed later. Default true. */
   readonly infer?: boolean | undefined
-  /** Treatment of superseded records. `soft` only ends their validity, and `hard` forgets them. Default `soft`. */
+  /** Treatment of superseded records. `soft` ends their validity, and `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /**
    * Time until the written records expire. A changed record that already has a time of expiry keeps that time. If this option is absent or
    * 0, no time of expiry is set.
    */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Kind of the records whose facts have no kind of their own. Default `semantic`; with `infer: false`, `episodic`. */
+  /**
+   * Kind for facts that have no kind, an unknown kind, or a kind that requires `data`. Default `semantic`. With `infer: false`: kind of the
+   * messages, default `episodic`.
+   */
   readonly kind?: string | undefined
   /**
    * Largest number of related memories per fact, 1..1,000; default 5. All facts of a run together have at most 1,000 related memories, with
@@ -109,8 +112,8 @@ export const LeftOut = Schema.Struct({
   /** Number of facts left out, because there were more than `maxFacts` or their total length exceeded 262,144 characters. */
   facts: Schema.NonNegativeInt,
   /**
-   * Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. Also counts
-   * left-out facts that would have been added for a DELETE (see law 2 of `Reconciliation`).
+   * Number of the model's decisions left out, because they exceeded `maxFacts` added records or 128 changed records. A fact that is added
+   * for a DELETE (see law 2 of `Reconciliation`) counts as an added record.
    */
   decisions: Schema.NonNegativeInt,
   /** Number of UTF-16 units of the conversation that did not fit into the prompt. */
@@ -169,8 +172,8 @@ export interface Service {
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Searches by words. If there is an embedding model, also searches by the vector of the query's text. `SearchResult.leftOut` counts the
-   * hits that were found but not returned.
+   * Searches by words and, if there is an embedding model, by the vector of the query's text. `mode` and `embedding` of the query can
+   * change this. `SearchResult.leftOut` counts the hits that were found but not returned.
    */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Computes and stores the vectors of records of the viewer's tenant. Returns the number of embedded texts. */

@@ -10,8 +10,8 @@
  * NOOP     nothing
  * ```
  *
- * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: for each DELETE, one fact is added: of
- * the facts without a decision, the one that is most similar to the deleted memory.
+ * Law 1: a mutation of a related memory fails if the memory was changed after it was read. Law 2: a DELETE also adds a fact: of the facts
+ * without a decision, if any, the one that is most similar to the deleted memory.
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -50,9 +50,9 @@ export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
  * Returns the decisions in a model's answer. Accepts all that `parseDecision` accepts, and also a single decision without a list around it.
- * Returns an empty array for an explicit empty list. Also returns one if all decisions are UPDATEs or DELETEs with invented ids, that is,
- * ids that were not in the prompt. Fails with `model`, which is retryable, for any other text without decisions, and for every text of
- * more than `Completion.maxAnswerLength` UTF-16 units. `existing` is the number of related memories in the prompt.
+ * Returns an empty array for an explicit empty list. Also returns an empty array if no decision is valid, but an UPDATE or DELETE has an
+ * invented id, that is, an id that was not in the prompt. Fails with `model`, which is retryable, for any other text without decisions, and
+ * for every text of more than `Completion.maxAnswerLength` UTF-16 units. `existing` is the number of related memories in the prompt.
  */
 export const readDecision = (
   answer: string,
@@ -125,9 +125,9 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 /**
  * Gives each decision, except a DELETE, the importance and attributes of its fact, and its kind if the decision has none. The fact of a
  * decision is the fact with the same text, or else a fact with a similar text. A single fact is the fact of every ADD and UPDATE. Drops a
- * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one fact: of the facts without a decision, the one
- * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. The added
- * facts are returned as a second list. @internal
+ * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one of the facts without a decision, if any: the one
+ * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. The added facts
+ * are returned as a second list. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -266,8 +266,9 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
 })
 
 /**
- * Returns the mutations that the decisions ask for: first the changes of related memories, then the new records. Each memory is changed at
- * most once, by the first decision to change it. The text of a later UPDATE of the memory is added as a new record.
+ * Returns the mutations that the decisions ask for: first the changes of related memories, then the new records. An UPDATE produces no
+ * mutation if its own memory, and no other, already has the text. Each memory is changed at most once, by the first decision to change it.
+ * The text of a later UPDATE of the memory is added as a new record.
  */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,

@@ -135,7 +135,7 @@ const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
     : 0
 })
 
-/** Whether a character counts as a word: a character of a script without spaces, or any other one from U+2E80 on, such as Hangul. */
+/** Whether a character counts as a word by itself: one of Thai, Lao, Myanmar or Khmer, or any from U+2E80 on, such as Han and Hangul. */
 const isUnspaced = (code: number): boolean =>
   code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
   (code >= 0x1780 && code < 0x1800)

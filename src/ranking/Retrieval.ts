@@ -57,8 +57,9 @@ export interface Question {
   readonly terms: ReadonlyArray<string> | undefined
   /**
    * Ranks the candidates by more than words. Candidates are the 40 best matches by BM25 (whatever `depth` is), messages next to the best
-   * matches, messages of speakers that the query names, and some matches with long bodies. No other match scores higher than a candidate
-   * whose score is above 0; the other matches are in the order of BM25. Default: every match is scored by BM25.
+   * matches, messages of speakers that the query names, and some matches with long bodies. Every other match gets a score in proportion to
+   * BM25, at most the lowest positive score of a candidate. These are the scores in `lexical`, not the final ones. Default: every match is
+   * scored by BM25.
    */
   readonly ranker?: LazyRanker | undefined
   /**
@@ -74,8 +75,8 @@ export interface Question {
   /** Number of matches to return. */
   readonly depth: number
   /**
-   * Ids of records to score and return in addition to the best matches, such as the hits of a search by vector. Ids of records that are not
-   * visible or do not pass the filter are ignored.
+   * Ids of records to score and return in addition to the best matches, even below `minScore`, such as the hits of a search by vector. Ids
+   * of records that are not visible or do not pass the filter are ignored.
    */
   readonly includeIds: ReadonlyArray<MemoryId>
 }
@@ -100,11 +101,11 @@ export interface Shares {
 export interface Candidate {
   readonly fact: Fact
   /**
-   * Score by the ranker, or by BM25 if there is no ranker. The score is 0 if the record neither matches the query nor is a candidate of the
-   * ranker.
+   * Score by the ranker. If there is no ranker, or the source did not read it, the score by BM25; 1 if the question has no `terms`. The
+   * score is 0 if the record neither matches the query nor is a candidate of the ranker.
    */
   readonly lexical: number
-  /** The features from which the ranker computed its score, if the query asks for them. */
+  /** The properties from which the ranker computed its score. Set if the ranker was read and its `isExplained` is true. */
   readonly signals?: Readonly<Signals> | undefined
   readonly score: number
 }
@@ -119,7 +120,10 @@ export interface Matches {
   readonly documentFrequencies: ReadonlyArray<number>
   /** Best lexical score of a record that passes the filter, or 0. A relevance is a lexical score divided by `best`. */
   readonly best: number
-  /** Best BM25 score among the records that pass the filter and the passages of long ones; set if the candidates have `signals`. */
+  /**
+   * Best BM25 score of a record that passes the filter or, times 0.9, of a passage of a long candidate. Set if the candidates have
+   * `signals`.
+   */
   readonly bestWords?: number | undefined
   /** Whether the query names the speaker of a visible record. Default false. */
   readonly isNamed?: boolean | undefined
@@ -155,7 +159,10 @@ export interface Position {
   readonly id: MemoryId
 }
 
-/** The methods that ranking needs from a source of records. Every `Engine` has these methods; `MemoryIndex` has synchronous ones. */
+/**
+ * The methods that ranking needs from a source of records. Every `Engine` has these methods. `MemoryIndex` has synchronous forms of `page`,
+ * `match` and `vectors.near`.
+ */
 export interface Retrieval {
   /** Returns at most `limit` records that pass the filter and come after a position. May also read rows that do not pass. */
   readonly page: (

@@ -30,7 +30,7 @@ interface Rule {
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Matches a mark that an earlier redaction left, such as `(redacted key)`. */
+/** Matches a mark that an earlier redaction left, such as `(redacted key)`, or its first word alone. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
 /** Returns the function with which `Redaction.layer` redacts. The built-in patterns take linear time for every text. */
@@ -100,17 +100,17 @@ const urlPassword = new RegExp(
 )
 /** Pattern of the place where a name may begin: not after a letter or digit. A name may follow an escape, or `_` as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-/** Matches the end of a password's name. Examples: `password` as a whole, and the last word of `userPassword`. */
+/** Pattern of the last word of a password's name, such as `password`, or `Password` in `userPassword`. */
 const passwords = "pass(?:word|wd|phrase|code)"
 const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
 /**
- * Returns a pattern that matches a command-line option up to its value. Examples: `--db-password ` in a shell, and `"--password", ` in a
- * list of arguments.
+ * Returns a pattern that matches a command-line option and what separates it from its value. Examples: `--db-password ` in a shell, and
+ * `--password", ` in a list of arguments.
  */
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
 /** Pattern of the optional purpose of a password, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
-/** Matches what separates a name from its value: `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
+/** Matches what separates a name from its value, such as `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
 /**
  * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
@@ -156,8 +156,9 @@ const isValue = (match: string): boolean =>
 /** Pattern of the separator between two groups of a card number: a space or a dash, also a non-breaking one. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Matches card numbers by first digit and length. First digit 2 or 5: 16 digits. First digit 3: 14 to 16 digits. First digit 4: 13, 16 or
- * 19 digits. First digit 6: 16 to 19 digits. Longer or shorter numbers are not cards but, for example, times, order numbers or ids.
+ * Matches card numbers by first digits and length. First digits 22 to 27, or first digit 5: 16 digits. First digit 3: 14 to 16 digits,
+ * depending on the second digit. First digit 4: 13, 16 or 19 digits. First digit 6: 16 to 19 digits. Longer or shorter numbers are not
+ * cards but, for example, times, order numbers or ids.
  */
 const cardNumber = new RegExp(
   "(?<![\\w.+-])(?:" + [

@@ -1,6 +1,6 @@
 /**
  * Finds the attributes of a note, and its relations to older notes, by rule or in a model's answer. This module builds prompts and parses
- * answers, but calls no model. It is pure and deterministic. Prompts say that notes are data, not instructions.
+ * answers, but calls no model. It is pure and deterministic. Prompts say that notes are data, not instructions. These are the rules:
  *
  * ```text
  * keywords    the 10 most frequent words that are no stopwords; of equally frequent ones the earlier

@@ -303,7 +303,10 @@ const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<
   })
 })
 
-/** Makes a draft from an adapter's reflection. The reflection's own id is only a time. So the record id also depends on the text. */
+/**
+ * Makes a draft from an adapter's reflection. Two reflections may have the same id. So the record id also depends on `sourceEntity` and
+ * text.
+ */
 const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
   id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
   ...commonOf(seed, viewer, now),

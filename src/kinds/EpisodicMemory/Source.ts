@@ -46,7 +46,7 @@ export interface SemanticRecallOptions {
   readonly type?: string | ReadonlyArray<string> | undefined
 }
 
-/** A query for episodes. With `events: true`, the query selects only episodes whose type is not `chat_message`. */
+/** A query for episodes. With `events: true` and no `type`, the query selects only episodes whose type is not `chat_message`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
@@ -157,7 +157,10 @@ const LimitArgs = Schema.Struct({ limit: Limit })
 /** Condition that excludes the hindsights and counterfactuals, which `BeliefMemory` also stores as reflections. */
 const ofTurns = { "data.beliefMemory": { exists: false } }
 
-/** Weights that order matches by time. With `ranker: 0`, neighbours of a match in its session that lack the words are no matches. */
+/**
+ * Weights that order matches by the time of their last change. `ranker: 0` excludes messages without the query's words, such as those near
+ * a match.
+ */
 const byTimeAlone = { lexical: 0, conversation: 0, ranker: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
@@ -165,7 +168,10 @@ const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeo
 /** Whether the types of a query include `chat_message`. An episode without a type counts as a chat message. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
-/** Makes the filter for a query, without the query's words and limit. Fails with `invalid_draft` if the query is invalid. */
+/**
+ * Makes the filter for a query, without the query's words and limit. Fails with `invalid_draft` if `type` is an empty list or
+ * `valenceRange` exceeds −1..1.
+ */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -191,7 +197,10 @@ export const filterOf = (
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** Sets a missing type. Sets a missing summary to the context or, if context and body are blank, to the type. A body alone sets none. */
+/**
+ * Sets a missing type. Sets a missing summary to the beginning of the context. If context and body are blank, the summary is the type. If
+ * only the context is blank, the summary stays missing.
+ */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

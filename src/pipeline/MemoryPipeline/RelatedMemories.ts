@@ -131,7 +131,7 @@ const narrowed = (
     : Viewer.decode({
       ...(scope !== MemoryScope.Global && scope),
       tenant: viewer.tenant,
-      // reach `exact` also shows broader scopes, which a viewer of reach `within` does not see
+      // reach `within` stays, since reach `exact` would also show broader scopes, which the given viewer does not see
       reach: viewer.reach === "within" ? "within" : "exact"
     })
 

@@ -102,7 +102,7 @@ export const make = (
     })
 }
 
-/** Stores each message word for word. */
+/** Stores the messages word for word, except blank messages and messages that are already stored. */
 const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
   const attempt = Effect.gen(function*() {
     const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
@@ -200,7 +200,7 @@ const reconcile = (
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
     const [attributed, rescued] = Reconciliation.attribute(decisions, facts, existing, wordsOf)
-    // a fact that replaces a deleted memory is left out last, since otherwise neither of them would remain
+    // `rescued` comes first, so that the limit keeps all of these facts: each of them replaces a deleted memory
     const { kept, leftOut: excess } = Extraction.firstDecisions([...rescued, ...attributed], maxFacts, existing)
     yield* paced(64 * (existing.length + decisions.length))
     const final = [...attributed, ...rescued].filter((one) => kept.includes(one))
