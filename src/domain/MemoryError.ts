@@ -4,7 +4,10 @@
  * Catch the tag `MemoryError` to handle every reason, or use `catchReason` to handle one reason. The property `cause` is for logs and is
  * never encoded.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
 
@@ -135,12 +138,21 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
   )
 
 /**
- * Turns a defect into the failure `unavailable`, with the defect as `cause`. So callers can handle a crash of a store or model like its
- * failures.
+ * Turns a defect into a failure with the defect as `cause`. Also turns an interruption that the effect itself causes into a failure. So
+ * callers can handle a crash of a store or model like its failures. An interruption of the fiber from outside stays an interruption.
  */
-export const defectToUnavailable =
-  (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
-    Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))
+export const contain =
+  (op: string, reason: "model" | "unavailable" = "unavailable") =>
+  <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(Effect.exit(restore(self)), (exit) => {
+        if (Exit.isSuccess(exit) || Option.isSome(Cause.failureOption(exit.cause))) return exit
+        // a fiber that was interrupted from outside ends when this region ends, whatever the result here is
+        return Cause.isInterruptedOnly(exit.cause)
+          ? make(reason, { op, message: "it was interrupted" })
+          : make(reason, { op, message: "it died", cause: Cause.squash(exit.cause) })
+      })
+    )
 
 const isFor = <R extends Reason>(reason: R, error: unknown): error is For<R> =>
   error instanceof MemoryError && error.reason === reason

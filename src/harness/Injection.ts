@@ -189,7 +189,7 @@ export const makeContext = (
     const otherwise =
       <A>(viewer: Viewer.Viewer, part: string, value: A) => (self: Effect.Effect<A, MemoryError.MemoryError>) =>
         self.pipe(
-          MemoryError.defectToUnavailable(part),
+          MemoryError.contain(part),
           Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value))
         )
 

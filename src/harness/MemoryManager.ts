@@ -280,7 +280,7 @@ const addTo = (
   const { degraded, write } = managed.events
   const putInto = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
-      const put = MemoryError.defectToUnavailable("add")(store.put(viewer, drafts, { origin, trust }))
+      const put = MemoryError.contain("add")(store.put(viewer, drafts, { origin, trust }))
       const result = yield* Effect.either(write(viewer, put, MemoryEvents.changesOf))
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
@@ -302,7 +302,7 @@ const each = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.forEach(outboxes, ([store, outbox]) =>
     ask(outbox).pipe(
-      MemoryError.defectToUnavailable("outbox"),
+      MemoryError.contain("outbox"),
       Effect.either,
       Effect.map((result) => ({ store, result }))
     ), { concurrency: "unbounded" }).pipe(Effect.flatMap((all) => noneFailed("outbox", all)))

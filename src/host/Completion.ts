@@ -54,6 +54,13 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
   }
 }
 
+/** Asks a model. A crash of the model's code, or an interruption that it causes itself, is a failure with reason `model`. @internal */
+export const ask = (
+  { complete }: Pick<Service, "complete">,
+  prompt: Prompt
+): Effect.Effect<string, MemoryError.MemoryError> =>
+  MemoryError.contain("Completion.complete", "model")(Effect.suspend(() => complete(prompt)))
+
 /** Name of the model of `layerNone`. */
 const none = "none"
 

@@ -45,7 +45,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   const embed = (texts: ReadonlyArray<string>, purpose: Embedder.Purpose) =>
     texts.length === 0
       ? Effect.succeed<VectorsByText>(new Map())
-      : Effect.map(embedder.embed(texts, purpose), (made): VectorsByText =>
+      : Effect.map(embedBy(embedder, texts, purpose), (made): VectorsByText =>
         new Map(texts.map((text, i) => [text, made[i]!]))) // an embedder returns one vector per text
 
   if (Option.isNone(vectors)) {
@@ -126,7 +126,11 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
 
 /** Embeds the text of a search. */
 export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
-  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector per text
+  Effect.map(embedBy(embedder, [text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector per text
+
+/** Embeds texts. A crash of the embedder is a failure with reason `model`. */
+const embedBy = (embedder: Embedder.Service, texts: ReadonlyArray<string>, purpose: Embedder.Purpose) =>
+  MemoryError.contain("Embedder.embed", "model")(Effect.suspend(() => embedder.embed(texts, purpose)))
 
 /** Makes the vector part of a query, with the calibration of the embedder that made the vector. */
 export const queryOf = (

@@ -141,7 +141,7 @@ describe("the tool `remember`", () => {
   )
 
   law(
-    "`remember` with the id of an invisible, missing or read-only record changes nothing",
+    "`remember` with the id of an invisible, missing or read-only record fails and changes nothing",
     (call, store) =>
       Effect.gen(function*() {
         const system = Viewer.system()

@@ -117,7 +117,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("`add_memory` names a store that failed, but not the store's error message; the other store keeps the entries", () =>
+  it.effect("`add_memory` names a store that fails with `io`, but not the store's error message; another store keeps the entries", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
@@ -169,7 +169,7 @@ describe("MemoryTools.makeStores and the properties of its stores", () => {
       )
     }).pipe(Effect.provide(world({ stores: closed }))))
 
-  it.effect("a store's own tools are listed after `search_memory` and `add_memory`, and count against the write limit", () =>
+  it.effect("a store's own tools are listed after `search_memory` and `add_memory`; those that write count against the write limit", () =>
     Effect.gen(function*() {
       const tools = yield* MemoryTools.makeStores(ada, { add: true })
       assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])

@@ -41,7 +41,7 @@ const threadsOver = (layer: Layer.Layer<MemoryStore.MemoryStore>) =>
 const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
 
 describe("MemoryToolkit.chat", () => {
-  it.scoped("a chat continues after a restart with its history, including tool calls and their results", () =>
+  it.scoped("a second chat of the same thread begins with the first chat's history, including tool calls and their results", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const first = scripted([call("weather", { city: "Lisbon" })], [text("It is sunny.")])
@@ -225,7 +225,7 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
-  it.scoped("messages that other processes append to the thread are also sent to the model", () =>
+  it.scoped("a message that is appended directly to the chat's thread is sent to the model with the next prompt", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const long = "x".repeat(400)
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("no deleted message is sent to the model, and the stored messages in a prompt stay within the token budget", () =>
+  it.scoped("no message of a deleted thread is sent to the model; stored messages in a prompt stay within the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(

@@ -19,7 +19,7 @@ describe("ToolTerms", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("every scope that is offered for writes is visible to the viewer, and the rules of the spec allow the write", () => {
+  it("each scope offered for writes may be written by the viewer under the spec; each visible scope except `actor` is offered for reads", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)

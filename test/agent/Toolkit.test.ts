@@ -27,7 +27,7 @@ const tea = { scope: "user", kind: "user", summary: "Likes tea", body: "Green." 
 const bob = Viewer.make({ userId: "bob" })
 
 describe("MemoryToolkit.toolkit", () => {
-  it.effect("can be merged with another tool; a model is offered all of the tools, and can call that tool and `remember`", () => {
+  it.effect("a memory toolkit merged with the tool `weather` offers a model all four tools; calls of `weather` and `remember` succeed", () => {
     const answer = [call("weather", { city: "Lisbon" }), call("remember", tea)]
     const { asked, model } = scripted(answer, answer)
     return Effect.gen(function*() {

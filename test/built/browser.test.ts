@@ -86,7 +86,7 @@ describe("the program examples/a-first.ts, bundled for a browser with an in-memo
     assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
   })
 
-  it("a vault keeps records on a `FileSystem` that the application provides", async () => {
+  it("a bundled program stores and lists a record in a vault on a `FileSystem` that the application provides", async () => {
     const { text } = await bundle("esm", false, vault, ["@effect/platform-node"])
     mkdirSync(join(path, "vault"), { recursive: true })
     writeFileSync(join(path, "vault.mjs"), text)

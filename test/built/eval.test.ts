@@ -64,7 +64,7 @@ describe("npm run eval", () => {
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
   })
 
-  it("`--compare` prints the mean difference to a saved run, computed over the queries that are in both runs", async () => {
+  it("`--compare` prints the mean difference to a saved run, and the number of queries that both runs have", async () => {
     const file = join(elsewhere(), "before.json")
     await evaluate(collection, "--exclude-category", "5", "--save", file)
     const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)

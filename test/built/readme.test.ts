@@ -146,7 +146,7 @@ describe("README.md and docs/compat.md", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("the install command and the first program in README.md are the ones that .ci/run executes", () => {
+  it("`.ci/readme.mjs` prints README.md's first program, and its install command for the package or a tarball", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)

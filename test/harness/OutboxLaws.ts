@@ -320,6 +320,25 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
+  "an extraction that interrupts itself is a failure: `flush` extracts the other conversations, and a later one retries it",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isCut = true
+      const { extract } = model((contents) => contents.includes("cut") && isCut ? Effect.interrupt : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      yield* outbox.append(ada, "s", users("cut"))
+      for (const session of ["t", "u"]) yield* outbox.append(ada, session, users(session))
+      const { message } = yield* Effect.flip(outbox.flush)
+      assert.strictEqual(message, "1 of 3 conversations could not be written: unavailable 1")
+      yield* remembers(store, "t", "u")
+      isCut = false
+      yield* outbox.flush
+      yield* remembers(store, "cut", "t", "u")
+    })
+)
+
+law(
   "the error of `flush` counts the failed conversations by reason, and quotes no messages",
   (opened) =>
     Effect.gen(function*() {

@@ -1234,6 +1234,22 @@ describe("vectors of remembered texts", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
+  it.effect.each([["dies", Effect.die("a bug")], ["interrupts itself", Effect.interrupt]] as const)(
+    "a model or Embedder that %s is a failure with reason `model`, and `recall` then searches by words",
+    ([, crash]) =>
+      Effect.gen(function*() {
+        const { pipeline, store } = yield* both
+        assert.strictEqual(yield* reason(pipeline.remember(ada, turns, { scope })), "model")
+        yield* store.put(ada, [{ scope, kind: "semantic", body: "Ada moved to Porto" }])
+        const { failures, hits } = yield* pipeline.recall(ada, { text: "Porto", mode: "hybrid" })
+        assert.deepStrictEqual(hits.map(({ record }) => record.body), ["Ada moved to Porto"])
+        assert.deepStrictEqual(failures.map(({ error: { reason } }) => reason), ["model"])
+      }).pipe(within({
+        completion: Layer.succeed(Completion.Completion, Completion.make({ model: "m", complete: () => crash })),
+        embedder: Layer.succeed(Embedder.Embedder, { model: "m", dimensions: 2, embed: () => crash })
+      }))
+  )
+
   it.effect("`embedMissing` computes each missing vector of a remembered text once", () => {
     let broken = true
     const { calls, layer } = counted(() => broken)

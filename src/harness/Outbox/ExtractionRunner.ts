@@ -161,6 +161,7 @@ const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<voi
       Effect.catchAllDefect((cause) =>
         MemoryError.make("unsupported", { op: "extract", message: "the extraction died", cause })
       ),
+      MemoryError.contain("extract"), // an extractor that interrupts itself must not end the worker
       Effect.matchEffect({
         onSuccess: (isWritten) =>
           Effect.sync(() => {
@@ -245,9 +246,7 @@ const countFailure = (
     }
     worker.extractsSingly = true
     worker.failures.clear()
-    if (!isFinal) {
-      return yield* error
-    }
+    return isFinal ? undefined : yield* error
   })
 
 /**

@@ -232,7 +232,7 @@ const asked = <A>(
 ): Io<A> =>
   Effect.gen(function*() {
     yield* paced(prompt.user.length)
-    const answer = yield* completion.complete(prompt)
+    const answer = yield* Completion.ask(completion, prompt)
     yield* paced(answer.length)
     const parsed = yield* read(answer)
     yield* paced(answer.length)

@@ -49,7 +49,7 @@ export const search = (
       (member) =>
         Effect.map(
           Effect.either(
-            MemoryError.defectToUnavailable("search")(
+            MemoryError.contain("search")(
               member.store.search(viewer, { ...query, limit: limitOf(member), budget: undefined })
             )
           ),

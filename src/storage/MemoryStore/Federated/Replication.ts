@@ -155,7 +155,7 @@ export const make = (): Replication => {
           return others.length === 0 ? Effect.void : updateMirror(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
-        MemoryError.defectToUnavailable("mirror"), // the `mirror` rule is a function of the application, and may throw
+        MemoryError.contain("mirror"), // the `mirror` rule is a function of the application, and may throw
         Effect.catchAll((error) =>
           written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error
