@@ -174,7 +174,7 @@ describe("effect-memory on a terminal", () => {
     }))
 })
 
-it("an excerpt contains the query's word, even from a long run without spaces, and is at most the given length plus `…`", () => {
+it("an excerpt contains the query's word, even in text without spaces, and is at most the given length, not counting ellipses", () => {
   const isAsked = (word: string) => word === "engine"
   const run = "a/".repeat(60)
   const texts = [

@@ -66,7 +66,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual((yield* adapter.search({ agentId: "pilot", limit: 2 })).map(({ score }) => score), [0, 0])
     })))
 
-  it.scoped("`copyAdapter` copies another adapter's entries with their ids; `createdAt`, rounded down, becomes `validAt`", () =>
+  it.scoped("`copyAdapter` copies another adapter's entries with their ids; `createdAt`, rounded down to whole milliseconds, becomes `validAt`", () =>
     stored(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* TestClock.setTime(10)
@@ -100,7 +100,7 @@ describe("compat: drover", () => {
       assert.strictEqual((yield* Effect.flip(Drover.forgetTool(ids))).reason, "unsupported")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it("`byRecency` sorts entries, `groupByScope` groups them, `matches` filters them, and `bm25` returns only documents with a word of the query", () => {
+  it("`byRecency`, `groupByScope` and `matches` sort, group and filter entries; `bm25` returns only documents with a word of the query", () => {
     const entry = (id: string, fields: Partial<Drover.MemoryEntry>): Drover.MemoryEntry => ({
       ...{ ...tea, id, scope: "agent", agentId: "pilot", createdAt: 1, tags: ["Ops"] },
       ...fields

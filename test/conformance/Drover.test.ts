@@ -194,7 +194,7 @@ describe("drover's folder", () => {
   const files = (root: string) =>
     readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
 
-  it.scopedLive("each entry is one readable file in the folder of its scope", () =>
+  it.scopedLive("an entry is one Markdown file in its scope's folder; a change of scope moves the file, and `forget` removes it", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root)

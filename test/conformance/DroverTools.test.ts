@@ -163,7 +163,7 @@ describe("drover's tools", () => {
 })
 
 describe("drover's instruction files", () => {
-  it.effect("instruction files are searched for in the directories from the root down to the working directory, and in no other", () =>
+  it.effect("instruction files are searched for in the directories from the repository root down to the working directory, and in no other", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,

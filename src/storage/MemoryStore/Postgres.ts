@@ -108,6 +108,7 @@ const dialect: Dialect = {
   snapshot: "CAST(pg_current_snapshot() AS text)",
   isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
     AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
+  emptyLog: undefined, // the server vacuums its tables, and keeps its log for standbys and backups
   // row-level security: a role sees the tenant in the setting `effect_memory.tenant`, and nothing in `memory_meta`. The owner sees all rows
   guards: (tables) => [
     "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",

@@ -88,6 +88,7 @@ export const dialect: Dialect = {
   position: "(SELECT coalesce(max(position), 0) + 1 FROM memory_changes)",
   snapshot: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
   isBetween: "position > CAST(? AS real) AND position <= CAST(? AS real)",
+  emptyLog: "PRAGMA wal_checkpoint(TRUNCATE)",
   guards: () => []
 }
 
@@ -123,7 +124,7 @@ const open = (
     yield* database.query("PRAGMA busy_timeout = 0")
     const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
     if (meta !== undefined) yield* checkVersion("sqlite", database.query)
-    for (const pragma of ["journal_mode = WAL", "synchronous = FULL", "cache_size = -8192"]) {
+    for (const pragma of ["journal_mode = WAL", "synchronous = FULL", "cache_size = -8192", "secure_delete = ON"]) {
       yield* database.query(`PRAGMA ${pragma}`)
     }
     return database

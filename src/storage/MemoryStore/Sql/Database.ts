@@ -52,6 +52,8 @@ export interface Dialect {
   readonly snapshot: string
   /** SQL condition with two snapshots as parameters. True for a change that only the second snapshot contains. */
   readonly isBetween: string
+  /** SQL that removes erased texts from the log of writes, as far as no other process reads it; `undefined` if the store cannot do so. */
+  readonly emptyLog: string | undefined
   /** Returns the statements that set up row-level security. A role that does not own the tables then sees only one tenant's rows. */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }

@@ -11,13 +11,14 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
+import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Validation from "../../../domain/Validation.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { encode } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
 import * as ChangeFeed from "../../ChangeFeed.ts"
-import type { Decide, Engine, Entry, Found, Needs, Stored } from "../../Engine.ts"
+import type { Decide, Engine, Entry, Found, Needs, Stored, Write } from "../../Engine.ts"
 import { byAge, defaultTrash, isLive, revisionsKept } from "../../Revision.ts"
 import { commit } from "./Commit.ts"
 import { type Database, each, fromText, type Query } from "./Database.ts"
@@ -145,10 +146,24 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
         isQuiet || writes.length === 0
           ? Effect.void
           : changeFeed.publish(tenant, ChangeFeed.changesOf(found.rows, writes))
-    ),
+    ).pipe(Effect.tap(({ found, writes }) => isPurge(found.rows, writes) ? emptyLog(database) : Effect.void)),
     ({ answer }) => answer
   )
 }
+
+/** Whether writes purge a record that is not one of the library's own, such as a message that waits for extraction. */
+const isPurge = (rows: Found["rows"], writes: ReadonlyArray<Write>): boolean =>
+  writes.some(({ id, next }) => {
+    const scope = rows.get(id)?.record.scope
+    return next === undefined && scope !== undefined && !isInternal(scope)
+  })
+
+/** Removes erased texts from the log of writes. Best effort: the texts stay in the log while another process reads it. */
+const emptyLog = ({ dialect, query }: Database): Effect.Effect<void> =>
+  dialect.emptyLog === undefined
+    ? Effect.void
+    : Effect.catchAll(query(dialect.emptyLog), (error) =>
+      Effect.logWarning("a purged text may still be in the log of writes", error))
 
 const otherAnalyzer = (name: string) =>
   Errors.make("unsupported", {
