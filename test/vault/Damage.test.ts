@@ -144,6 +144,14 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
           const folder = path.join(root, ".effect-memory/damaged")
           const aside = fs.readdirSync(folder).map((name) => fs.readFileSync(path.join(folder, name)))
           assert.isTrue(aside.some((bytes) => bytes.equals(broken)))
+          const others = ["0123456789abcdef", "fedcba9876543210"] // names of an earlier release, without the record's id
+          fs.writeFileSync(path.join(folder, others[0]!), broken)
+          fs.writeFileSync(path.join(folder, others[1]!), "the text of another record")
+          yield* store.forget(ada, [one], { purge: true })
+          const left = fs.readdirSync(folder)
+          assert.include(left, others[1])
+          for (const name of left) assert.notInclude(fs.readFileSync(path.join(folder, name), "latin1"), one)
+          assert.isFalse(left.some((name) => name.startsWith(one)))
         })
     )
   }

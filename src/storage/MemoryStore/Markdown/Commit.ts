@@ -100,7 +100,7 @@ export const make = (dependencies: Dependencies): Commit => {
       )
       updateState(plans)
       written(undefined)
-      yield* removeSnapshot
+      yield* Effect.zipRight(removeSnapshot, WritePlan.removeDamaged(fs, ids))
     })
   /** Replaces the files of a batch that is already in the history. */
   const applyBatch = (plans: ReadonlyArray<WritePlan.WritePlan>, batch: Batch): Io<void> =>

@@ -18,6 +18,8 @@ import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } fr
 
 /** The folder of the library's own files. Only the files in its subfolder `outbox` are records. */
 export const hidden = ".effect-memory"
+/** Path of the folder for the damaged files that `Vault.repair` replaced. The name of a file begins with the id of its record. */
+export const damaged = `${hidden}/damaged`
 /** The folder of the library's internal records. These records contain raw conversations. Git ignores all files in `hidden`. */
 export const internal = `${hidden}/outbox`
 

@@ -256,7 +256,7 @@ const verify = (
   })
 
 /**
- * Moves each damaged file to `.effect-memory/damaged`. The last good revision of the record is written in its place. If `write` is false
+ * Moves each damaged file to `.effect-memory/damaged`, where a purge of the record removes it. The last good revision of the record is written in its place. If `write` is false
  * (the default), the files to restore are only returned.
  */
 const repair = (
@@ -275,11 +275,9 @@ const repair = (
       for (const [n, { damage: _, extra, row, ...entry }] of all.entries()) {
         const { frame, path, tenant } = entry
         const content = yield* WritePlan.print(context, path, tenant, { record: row.record, extra, frame })
-        yield* fs.makeFolder(`${Layout.hidden}/damaged`)
-        yield* fs.move(
-          path,
-          `${Layout.hidden}/damaged/${sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`).slice(0, 16)}`
-        )
+        yield* fs.makeFolder(Layout.damaged)
+        const hash = sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`).slice(0, 16)
+        yield* fs.move(path, `${Layout.damaged}/${row.record.id}-${hash}`)
         yield* fs.write(path, content, { isFenced: true })
         const mended: Entry = { ...entry, row, extra, stat: nowhere, settled: false, hash: sha256(content) }
         if (history.newest(tenant, row.record.id)?.after !== mended.hash) yield* history.append([partOf(mended)])

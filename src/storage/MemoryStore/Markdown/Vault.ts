@@ -310,6 +310,7 @@ export const open = (
         const isPending = (line: History.RevisionLocation) =>
           history.pending().some(({ number }) => number === line.batch)
         if (lines.some((line) => line.parts > 1 && isPending(line))) yield* checkpoint
+        if (!isInternal) yield* WritePlan.removeDamaged(fs, records.map(({ id }) => id))
         yield* history.erase(lines, batch.generation)
         if (isPurge || !isInternal) yield* snapshot.remove // snapshots contain no internal records
       })

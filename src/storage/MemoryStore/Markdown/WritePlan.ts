@@ -388,3 +388,13 @@ export const rollBack = (
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
       yield* content === null ? fs.remove(path, { isFenced: true }) : fs.write(path, content, { isFenced: true })
     }), { discard: true })
+
+/** Removes the damaged files of these records that `Vault.repair` kept. An earlier release named them without the record's id. */
+export const removeDamaged = (fs: VaultFileSystem, ids: Iterable<MemoryId>): Io<void> =>
+  Effect.gen(function*() {
+    const all = Array.from(ids)
+    for (const path of (yield* fs.list(Layout.damaged)).map((name) => `${Layout.damaged}/${name}`)) {
+      const text = path + Option.getOrElse(yield* fs.readLoose(path), () => "")
+      if (all.some((id) => text.includes(id))) yield* fs.discard(path)
+    }
+  })
