@@ -216,12 +216,12 @@ interface Found {
   readonly file: InstructionFile
 }
 
-/** Returns the names that follow an `@` in a text, except in code. There are at most 1,000, each once. A backslash escapes a space. */
+/** Returns the names that follow an `@` in a text outside of code, at most 1,000, each once. A span of code ends in its paragraph. */
 const importsOf = (text: string): ReadonlySet<string> => {
-  const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
-  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
+  const names = Array.from(text.replace(code, "").matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group always matches
   return new Set(names.slice(0, 1_000))
 }
+const code = /^[ \t]*(`{3,}(?!.*`)|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)(?:(?!\n\s*\n)[^])+?(?<!`)\2(?!`)/gm
 
 /** Finds the root and returns functions that read the files below it. Fails if `cwd` does not exist or lies outside the root. */
 const openTree = (

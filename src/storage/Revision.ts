@@ -132,7 +132,7 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 /** Returns a copy of the record with another revision number. */
 export const withRevision = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
-/** Whether a revision created its record. Edits and restorations did not. A restoration is a copy of one of the `earlier` revisions. */
+/** Whether a revision created its record: it is neither an edit nor a restored copy of one of the `earlier` revisions. */
 export const isCreation = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
   record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
 
@@ -151,7 +151,10 @@ export const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** Returns a draft with the content of the record. Provenance, times of writing and `supersededBy` are not part of a draft. */
+/**
+ * Returns a draft with the content of the record. It has no times of writing and no `supersededBy`. Its `source` still has origin and
+ * trust, which a write ignores.
+ */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -187,8 +190,8 @@ export interface DedupeLookup {
 }
 
 /**
- * Makes the `DedupeLookup` of a batch. The first argument has what was read from the store. `rows` has the rows of the batch, with the
- * changes decided so far. The caller updates this map.
+ * Makes the `DedupeLookup` of a batch from what was read from the store, and from `rows`. `rows` has the batch's rows, which the caller
+ * updates with each decided change.
  */
 export const makeDedupeLookup = (
   { byDedupeKey, now, rows: found }: Found,

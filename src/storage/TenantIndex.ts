@@ -1,6 +1,6 @@
 /**
- * The rows of one tenant in RAM, with a search index and an index by dedupe key. The indexes are built when first needed. `queries`
- * implements the query methods of an engine with these indexes.
+ * The rows of one tenant in RAM, with indexes for search, dedupe keys, links, texts and counts. Each index is built when first needed.
+ * `queries` implements query methods of an engine with them.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -23,7 +23,9 @@ import { byAge, isLive } from "./Revision.ts"
 export interface TenantIndex {
   /** Returns the search index of all rows except tombstones. Pending changes are applied first, without a pause. */
   readonly index: () => MemoryIndex.MemoryIndex
-  /** Applies pending changes to the search index in steps. The event loop runs between the steps. Rows may be set meanwhile. */
+  /**
+   * Builds the search index, or applies pending changes to it, in steps. The event loop runs between the steps. Rows may be set meanwhile.
+   */
   readonly prepared: Effect.Effect<void>
   /** Index of the names of records, and of the references between records. Built in steps when first needed. */
   readonly links: Effect.Effect<Links.Index>
@@ -32,8 +34,8 @@ export interface TenantIndex {
   /** Prepares the search index for `encoded`: applies pending changes in steps, like `prepared`. A missing index is not built. */
   readonly encodable: Effect.Effect<void>
   /**
-   * Encodes the search index of the current rows, in steps; `undefined` if there is no index. A process with the same rows can pass the
-   * result to `restore`. Rows may be set between the steps.
+   * Encodes the search index of the current rows, in steps; `undefined` if there is no complete index. A process with the same rows can
+   * pass the result to `restore`. Rows may be set between the steps.
    */
   readonly encoded: () => Steps<Uint8Array> | undefined
   /** Sets an encoded index. If the index does not match the rows set so far, a new index is built instead. Takes ownership of the bytes. */
@@ -76,9 +78,9 @@ const remembered = 4_096
 /** An encoded search index, which is decoded when first needed. */
 interface EncodedIndex {
   readonly bytes: Uint8Array
-  /** Number of rows in the encoded index. */
+  /** Number of rows that the encoded index must have. */
   readonly size: number
-  /** Ids of the rows that changed since the index was encoded, each with the row before the first change. */
+  /** Ids of the rows that changed since `restore` was called, each with the row before the first change. */
   readonly changed: Map<MemoryId, Stored | undefined>
   steps: Steps<void> | undefined
 }

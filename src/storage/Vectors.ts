@@ -21,7 +21,7 @@ export type { Unembedded }
 export interface Vectors {
   /**
    * Returns up to `limit` texts (default: all) that have no vector of the model yet, each text once. Leaves out a text if all records with
-   * it are forgotten or expired.
+   * it are forgotten, expired, or the library's own.
    */
   readonly pending: (
     tenant: string,
@@ -109,7 +109,8 @@ export const make = (engine: EngineVectors): Vectors => ({
 })
 
 /**
- * Makes the vectors of an engine from a vector backend and the tenants' indexes. `prune` erases the vectors of texts that no record has.
+ * Makes the vector methods of an engine from a vector backend and the tenants' indexes. `prune` erases the vectors of texts that no record
+ * has.
  */
 export const ofBackend = (
   { append, embeddings, follow, models }: VectorBackend,

@@ -5,7 +5,7 @@ import * as MemoryMutation from "../../src/domain/MemoryMutation.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, get, id } from "../../src/testing/Sample.ts"
 
-it.effect("MemoryMutation.inverse undoes a batch, except for created records that have since expired", () =>
+it.effect("MemoryMutation.inverse returns mutations that undo a batch, and none for created records that have since expired", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* store.put(ada, [draft("tea", { id: id("tea") })])

@@ -133,7 +133,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
 
-  it("the result for any text has no hidden characters, memory tags or chat markers", () => {
+  it("the result for any text has no needless invisible characters, unescaped memory tags or unescaped chat markers", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(hostile, FastCheck.fullUnicodeString()), (text) => {
         const once = PromptText.visible(text)
@@ -147,7 +147,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("every visible code point is kept, in order; markers and memory tags are escaped", () => {
+  it("every visible code point is kept in order, apart from escaped brackets", () => {
     const seen = (text: string) =>
       Array.from(text.toWellFormed()).filter((point) =>
         !/\p{Default_Ignorable_Code_Point}|[\p{Cc}\u2028\u2029\ufff9-\ufffb]/u.test(point)
@@ -162,7 +162,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("PromptText.visible takes time linear in the length of the text, even for the most expensive texts", () => {
+  it("PromptText.visible takes time linear in the length of the text, even for a million hostile characters", () => {
     const mega = 1 << 20
     for (
       const part of [

@@ -54,14 +54,14 @@ describe("Viewer", () => {
         }
       }), { discard: true }))
 
-  it.effect("`make` and `decode` return equal viewers for equal ids", () =>
+  it.effect("`make` and `decode` return equal viewers for the same input; `decode` defaults to tenant `default` and reach `exact`", () =>
     Effect.gen(function*() {
       const input = { tenant: "acme", userId: "ada", sessionId: "s1", reach: "within" } as const
       assert.isTrue(Viewer.equals(yield* Viewer.decode(input), Viewer.make(input)))
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("Viewer.everyone sees a user's scope and Global, but not `Internal`; Viewer.make({}) does not see a user's scope", () => {
+  it("Viewer.everyone sees users' scopes and Global, but not `Internal`; Viewer.everyone and Viewer.system throw for an invalid tenant", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the user's scope if the viewer sees it; without user, session or actor, the agent's scope; otherwise, the scope of all ids", () => {
+  it("`subjectOf` returns the user's scope if visible, the agent's if the viewer has no user, session or actor, else the scope of all ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

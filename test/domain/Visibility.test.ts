@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("`accessFilterOf` permits expired rows for the viewer `System`, but not for Viewer.everyone", () => {
+  it("`accessFilterOf` returns visibility `All` at time -Infinity for Viewer.system, and `Everyone` at the given time for Viewer.everyone", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -118,7 +118,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("a short user text such as `Bern?` or `Who am I?` is the whole query; `Bern?` even after another user text", () => {
+  it("a single short user text such as `Who am I?` is the query; `Bern?` is the whole query even after another user text", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -276,7 +276,7 @@ describe("MemoryService.context", () => {
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
 
-  it.effect("MemoryService.context returns an empty block, the index says `unavailable`, and both publish `memory_degraded`, if the store dies with a defect", () =>
+  it.effect("MemoryService.context and MemoryService.index succeed and publish `memory_degraded` if the store dies with a defect", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))

@@ -40,6 +40,18 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
+  it.effect("a single backtick hides no import of another paragraph, and code in a line that begins with three backticks none of a later line", () =>
+    onDisk(Effect.gen(function*() {
+      const { at } = yield* tree({
+        ".git": null,
+        "AGENTS.md":
+          "Press the ` key.\n\n@a.md\n\nNever type `, says\n\n```npm test``` @b.md\n\n`` ` @no.md ``\n~~~\n@no.md\n~~~\n@c.md\n",
+        ...Object.fromEntries(["a", "b", "c", "no"].map((name) => [`${name}.md`, name]))
+      })
+      const { files } = yield* load(at(""))
+      assert.deepStrictEqual(files.slice(1).map(({ content }) => content), ["a", "b", "c"])
+    })))
+
   it.effect("the search for imports takes time linear in the file's length, and tries at most 1,000 names per file", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")

@@ -97,7 +97,7 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("the Schema MemoryEvent decodes the JSON of an event to an equal event, even if `leftOut` is missing", () =>
+  it.effect("the Schema MemoryEvent encodes events as JSON and decodes them to equal events, even a `memory_recalled` event without `leftOut`", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {

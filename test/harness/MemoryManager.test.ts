@@ -168,7 +168,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
 
-  it.effect("`inject` shows records of all stores, and only one copy of a record that is in two stores", () =>
+  it.effect("`inject` shows records of all stores, and at most one copy of a record that is in two stores", () =>
     Effect.gen(function*() {
       const { add, inject } = yield* manager
       yield* add(ada, [draft("Ada drinks green tea at noon.")])
@@ -481,7 +481,7 @@ describe("MemoryService.turnEnd with a MemoryManager", () => {
       }))
     ))
 
-  it.effect("the messages of turns are stored only if extraction is enabled for at least one store", () =>
+  it.effect("no message of a turn is stored if extraction is disabled for all stores", () =>
     Effect.gen(function*() {
       const { flush, sessionEnd, turnEnd } = yield* service
       yield* turnEnd([Message.user("I drink green tea.")])

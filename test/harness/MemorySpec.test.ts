@@ -64,7 +64,7 @@ describe("MemorySpec", () => {
     )
   })
 
-  it("a spec encoded as JSON and decoded again has the same hash and the same options, with `sharedWrites` sorted", () => {
+  it("a MemorySpec or InstructionFilesConfig made again from its JSON has the same options and hash, with `sharedWrites` sorted", () => {
     const { InstructionFilesConfig, hashSpec } = MemorySpec
     const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
       new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })

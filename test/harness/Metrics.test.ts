@@ -98,7 +98,7 @@ describe("the metrics of memory", () => {
       )
     ))
 
-  it.effect("the metrics show how many turns wait for extraction, and how many tokens extraction has read and prompts have received", () =>
+  it.effect("the metrics count the turns that wait for extraction, the tokens that extraction has read, and the tokens added to prompts", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const said = "I live in Lisbon"

@@ -26,7 +26,7 @@ const others = [
 ] as ReadonlyArray<Viewer.Viewer> // not viewers, in spite of the type
 
 describe("a value that is not a Viewer", () => {
-  it.scoped("operations of MemoryService called with the value fail with `invalid_scope`, and a waiting message stays in the outbox", () =>
+  it.scoped("MemoryService operations called with the value fail with `invalid_scope`, and add or remove no waiting message", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const { outboxes } = yield* manager

@@ -300,7 +300,7 @@ describe("an Outbox in which extractions fail", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("messages whose extraction fails ten times become dead letters, but not before other messages have been extracted", () =>
+  it.scoped("messages whose extraction failed ten times become dead letters only after other messages have been extracted", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
@@ -484,7 +484,7 @@ describe("the capacity of an Outbox", () => {
       assert.strictEqual((yield* outbox.status).waiting, 1)
     }).pipe(memory))
 
-  it.scoped("a tenant whose model hangs delays no append of another tenant, and no extraction by more than twenty seconds", () =>
+  it.scoped("a tenant's appends do not wait, and its extractions wait at most twenty seconds, if another tenant's model hangs", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { extract } = model((contents) => contents.includes("hangs") ? Effect.never : Effect.void)

@@ -203,7 +203,7 @@ law(
 )
 
 law(
-  "`append` numbers all messages of a conversation without gaps, even across outboxes",
+  "`append` numbers all messages of a conversation without gaps, tool messages included, even across outboxes",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -45,7 +45,7 @@ for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: st
     )
 
     law(
-      "the messages become dead letters if the viewer may no longer write the configured scope",
+      "the messages of a stored answer become dead letters if the viewer may no longer write the configured scope",
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
         yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })

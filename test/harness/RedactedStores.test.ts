@@ -133,7 +133,7 @@ describe("a store with a redaction", () => {
       assert.notInclude(asked.join("\n"), secret)
     }))
 
-  it.scoped("a MemoryService over the store publishes each redaction once, even if the service has the redaction, too", () =>
+  it.scoped("`put` publishes `memory_redacted` once, whether only the store or also the service has the redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const store = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)

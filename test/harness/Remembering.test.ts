@@ -170,7 +170,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("`put` and `update` compute the vector with `embed: true`, and `put` does not without; `embedMissing` computes the rest", () =>
+  it.effect("`put` and `update` with `embed: true` compute the vector; `embedMissing` computes the vectors of records put without it", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore

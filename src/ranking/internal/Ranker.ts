@@ -60,7 +60,9 @@ const features = Object.keys(weights) as ReadonlyArray<Feature> // every key of 
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** The properties of a candidate from which its features are computed. A source of records needs the bodies only of long records. */
+/**
+ * The properties of a candidate from which its features are computed. If `Form`s are stored, only `words` of a long record needs a body.
+ */
 export interface Signals {
   /** BM25 of the record, or the score of its best passage if this is higher; 0 if the record shares no term with the query. */
   words: number
@@ -72,7 +74,7 @@ export interface Signals {
   session: number
   /** BM25 of the previous message if it is a question, else 0. */
   reply: number
-  /** Share of the query's terms that occur in the message or its neighbours, 0..1. Rare terms weigh more. */
+  /** Share of the query's terms that occur in the message or in those up to two away, 0..1. Rare terms weigh more. */
   coverage: number
   /** Whether the query names the speaker of the record. */
   isSpeaker: boolean
@@ -126,7 +128,7 @@ export interface Ranker {
   readonly times: Times | undefined
   /** Whether the query asks for a time. */
   readonly isWhen: boolean
-  /** Returns the rank of a candidate. `best` is the best BM25 of the records that pass the filter. */
+  /** Returns the rank of a candidate. `best` is the highest `words` of all candidates. */
   readonly rank: (signals: Readonly<Signals>, best: number) => number
   /** Returns what each feature adds to the rank. Leaves out features that add nothing. */
   readonly shares: (signals: Readonly<Signals>, best: number) => Readonly<Partial<Record<Feature, number>>>
@@ -158,7 +160,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
 
 /** The input of `confidence`: properties of a query and of its best match. */
 export interface Evidence {
-  /** Rank of the best match, as the ranker returns it; `undefined` if the best match is not a message. */
+  /** Rank of the best match; `undefined` if the match is not a message, or if no ranker scored it. */
   readonly rank: number | undefined
   /** Whether the query names the speaker of the best match. Also true if the query names no speaker at all. */
   readonly isMeant: boolean

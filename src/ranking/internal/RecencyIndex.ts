@@ -19,7 +19,7 @@ export class RecencyIndex {
    * doc ids; `#endTies` moves them to `#docs` in reverse order. The array is empty while `#late` or `#runs` has doc ids.
    */
   readonly #ties: Array<number> = []
-  /** Unsorted doc ids: those added from the first one out of order until the runs are merged; 1,024 of them become a run. */
+  /** Unsorted doc ids: the first added out of order, and all later ones until `#isSorted()` is true. 1,024 of them become a run. */
   #late: Array<number> = []
   /** Sorted runs of doc ids that are not in `#docs` yet. */
   readonly #runs: Array<Int32Array> = []

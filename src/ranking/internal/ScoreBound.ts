@@ -106,7 +106,7 @@ export class ScoreBound {
     const at = stride * doc
     const group = factors[at + 3]!
     const emotionTerm = this.#emotionTerms[group]!
-    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the record's emotion is not in the columns
+    if (group === 0 || (emotion > 0 && emotionTerm === emotion)) return undefined // the columns lack emotions, and a half-life for group 0
     const sum = share * relevance +
       (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
       importance * factors[at + 1]! + confidence * factors[at + 2]! + emotionTerm

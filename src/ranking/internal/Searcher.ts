@@ -4,7 +4,7 @@
  *
  * ```text
  * lexical   match: BM25 over the visible records → filter → candidates ranked → weights → minScore → cut
- * vector    near: visible records → filter → cosine above 0 → cut → weights → minScore
+ * vector    near: visible records → filter → cosine above 0 → cut → cosine above `floor` → weights → minScore
  * hybrid    the best by words and the best by vector, each with both scores → fused by score → weights → minScore
  * then      order, ties by `newestFirst` → bodies read → near-duplicates removed → limit → budget
  * ```
@@ -157,7 +157,7 @@ export interface Found {
 /** Runs a search program as an Effect. */
 export const run = <A>(plan: () => SearchProgram<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
 
-/** Runs a search program without a fiber. Every effect that the program yields must be an `Either`. */
+/** Runs a search program without a fiber. Every effect must be an `Either`. Throws the error of a `Left`. */
 export const runSynchronously = <A>(plan: SearchProgram<A>): A => {
   let step = plan.next()
   while (step.done !== true) {
@@ -242,7 +242,7 @@ export const page = (
 ) => retrieval.page(Viewer.accessFilterOf(viewer, now), compileFilter(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns the number of hits before the first one that exceeds the budget. The budget is in tokens of four characters. */
+/** Returns how many of the first hits fit into the budget together. The budget is in tokens of four characters. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
@@ -323,7 +323,7 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
 function* rank(search: Search): SearchProgram<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranker = rankerOf(search)
-  // asks for more matches than `limit`, since near-duplicates may be removed
+  // the depth exceeds `limit` in a search by vector, and if near-duplicates may be removed
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;;) {
     const round = embedding === undefined
@@ -358,7 +358,7 @@ interface Picked {
 
 /**
  * Picks the first `limit` records that are not near-duplicates of a better hit. Reads the bodies in batches. `folded` is the number of
- * near-duplicates. `stale` is the number of records that no longer match when their bodies are read.
+ * near-duplicates. `stale` is the number of records that `bodiesOf` leaves out.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked> {
   const { isFolded, limit } = search
@@ -380,7 +380,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): SearchProgram<Picked>
   return { picked, folded, stale }
 }
 
-/** Reads the record of each `Fact` that has none. Leaves out records that no longer match, for example expired ones. */
+/** Reads the record of each `Fact` that has none. Leaves out records that are no longer visible or no longer pass the filter. */
 function* bodiesOf(
   { compiled, retrieval, access }: Search,
   all: ReadonlyArray<Found>

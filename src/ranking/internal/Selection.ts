@@ -221,7 +221,7 @@ const chooseByScore = (
   { best, scoreBound, newestFirst, docSet, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The doc ids with the best ranks, or none. A lowest rank is computed from their final scores. Doc ids below that rank are skipped. */
+    /** The doc ids with the best ranks, or none. Their final scores show below which rank doc ids can be skipped. */
     readonly sample: ReadonlyArray<number>
   },
   depth: number,

@@ -10,7 +10,8 @@
  * ```
  *
  * A session is identified by its scope and `source.session`. Messages are neighbours if their `source.sequence` differs by one or two. All
- * visible messages count, even those that the query's filter rejects. Only the first 31 terms of a query count.
+ * visible messages count, even those that the query's filter rejects. Only the first 31 terms of a query count for `session` and
+ * `coverage`.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
@@ -70,7 +71,6 @@ export class SessionIndex {
   #isTimed = false
   #isWhen = false
   #weights: ReadonlyArray<number> = []
-  /** The sum of `#weights`. */
   #totalWeight = 0
   /** The rarity of each term among the sessions; `#totalRarity` is the sum of the rarities. */
   #rarities: ReadonlyArray<number> = []

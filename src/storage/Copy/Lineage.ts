@@ -100,9 +100,12 @@ export const targetOf = (
 /** The stored revisions of a record, oldest first; the last one is the current row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]
 
-/** Largest total length of the texts in a transaction, in UTF-16 units. A longer record gets a transaction of its own. */
+/**
+ * Largest total length of the bodies in a transaction, all revisions included, in UTF-16 units. A longer record gets a transaction of its
+ * own.
+ */
 const maxText = 4_000_000
-/** Number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
+/** Least number of tombstones per page. Large, since an engine may scan all tombstones for each page. */
 const tombstonePage = 1_000
 
 /** Streams the rows of a tenant, expired rows included: first the records, then the tombstones. */
@@ -126,7 +129,7 @@ export const fullAccess = (tenant: string) => ({ tenant, visibility: { _tag: "Al
 /** Returns a filter for all tombstones (`forgotten` is true), or for all records that are not forgotten. */
 export const compiledFilter = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
-/** Streams the records of a tenant with their revisions, in groups that fit in a transaction. */
+/** Streams the records and tombstones of a tenant with their revisions, in groups that fit in a transaction. */
 export const lineagesOf = (
   side: Side,
   tenant: string,

@@ -13,7 +13,7 @@
  *           `failures`; the search fails if all stores fail, or if one store refuses the query as invalid
  * get, list fail if one store fails; but `get` succeeds if the other stores have all of the ids
  * redaction is done by each store. If the federation is built with a redaction, every store that gets writes must have this redaction.
- *           If all stores that get writes share one redaction, a store attached later must have it, too, unless it gets no writes
+ *           If all stores that get writes share one redaction, every store attached later that gets writes must have it, too
  * trash     is kept by each store, for the time that its own layer sets
  * ```
  *
@@ -159,7 +159,10 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** Returns the stores for the new records of a call: `only`, or else the store that `route` names, or else the primary store. */
+/**
+ * Returns where a call writes new records: to `only`, else to the store that `route` names, else to the primary. Returns `undefined`
+ * without `only` and primary.
+ */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -212,7 +215,9 @@ const named = (
   })
 })
 
-/** Returns the operations besides `writes` that write records. They take no messages, and fail with `read_only`. */
+/**
+ * Returns the `ingest` and `reader` of a read-only member. The member accepts no messages, and `reader.transact` fails with `read_only`.
+ */
 const withoutWrites = (
   name: string,
   { reader }: MemoryStore.Service
@@ -255,7 +260,6 @@ interface Parts {
   readonly copying: Replication.Replication
 }
 
-/** Makes the `MemoryStore` of the federation. */
 const federationOf = (
   { copying, first, members, primary, redaction }: Parts,
   writes: Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget">

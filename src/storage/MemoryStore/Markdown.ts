@@ -24,7 +24,10 @@ export interface Issue {
 export interface VaultService {
   /** Scans the folder now. Afterwards the store has read every edit that was made before the call. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
-  /** The current problems: files that are damaged, partly unreadable or not records, and a cloned vault until it is adopted or reopened. */
+  /**
+   * The current problems: files that are damaged, unreadable, duplicates or not records, and a cloned vault until it is adopted or
+   * reopened.
+   */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /** Scans the folder, reads the undamaged files of records again, and returns the problems found (see `Finding.kind`). */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
@@ -37,8 +40,9 @@ export interface VaultService {
     options?: { readonly write?: boolean; readonly onProgress?: (files: number) => Effect.Effect<void> }
   ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
-   * Signs the files of a cloned vault with the key of this vault. The records then have the trust and origin that the files state. Returns
-   * the number of signed files. Call `adopt` only for a folder whose texts you trust.
+   * Signs each file that has an invalid signature, such as a file of a cloned vault or one edited by hand, with the key of this vault. The
+   * records then have the trust and origin that the files state. Returns the number of signed files. Call `adopt` only for a folder whose
+   * texts you trust.
    */
   readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -66,9 +70,9 @@ export interface Options {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * Way in which the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and its
-   * properties become metadata. This is the default in a vault made by this release or a later one. By default, an older vault reads only
-   * properties that are fields of a record. It reports a file with unreadable frontmatter or an invalid field as an issue, not as a record.
+   * Way in which the vault reads Markdown files that the library did not write. With `whole`, each such file is one record, and properties
+   * that are not fields of a record become metadata. This is always so in a vault made by this release or a later one. By default, an older
+   * vault ignores such properties, and reports a file with unreadable frontmatter or an invalid field as an issue.
    */
   readonly notes?: "whole" | undefined
   /** Model of the vectors that Deuz (another memory library) stored without a model name. Default: these vectors are not used. */
@@ -82,7 +86,8 @@ export interface Finding {
   /**
    * Kind of the problem. `damaged`: the file cannot be read, so the store returns the last good revision instead. `drifted`: the bytes have
    * changed since the store last read the file, or the file is gone. `partial`: the file is a record, but a part of it could not be read.
-   * `ignored`: the file is not a record. `VaultService.issues` reports all kinds except `drifted`.
+   * `ignored`: the file is not a record, cannot be read at present, or has the id of another file. `VaultService.issues` reports all kinds
+   * except `drifted`.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string
