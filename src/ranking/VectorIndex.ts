@@ -23,10 +23,10 @@ export interface VectorIndex<in out Id> {
   readonly remove: (id: Id) => boolean
   /**
    * Returns at most `limit` ids that the filter `only` accepts, best first, with their cosines, −1..1. If the vectors are quantised, `only`
-   * is not called for every id. Cost at 384 dimensions: ~20 ns per quantised vector, ~300 ns per other vector.
+   * may not be called for every id. Cost at 384 dimensions: ~20 ns per quantised vector, ~300 ns per other vector.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** Does the same as `search`, but only among the given ids. Ignores unknown ids. The cost depends only on the number of given ids. */
+  /** Does the same as `search`, but only among the given ids. Ignores unknown ids. The cost does not grow with the size of the index. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
@@ -40,7 +40,7 @@ export const make = <Id>(dimensions: number, options: {
   const { order, quantizeFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const docs = new Map<Id, number>()
-  // the arrays below are indexed by doc id; the entries of a removed doc id are replaced by those of the last doc id
+  // the arrays below are indexed by doc id; when an id is removed, the id with the last doc id takes over its doc id
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
@@ -204,7 +204,10 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** Converts a vector to 32-bit floats. A vector with very large or small numbers is scaled first. Cosines stay the same. */
+/**
+ * Converts a vector to 32-bit floats. First scales a vector whose largest component is very large or very small. Cosines change only by
+ * rounding.
+ */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const largest = vector.reduce((max, number) => Math.max(max, Math.abs(number)), 0)
   return Float32Array.from(
@@ -341,7 +344,7 @@ export class Embeddings {
     this.#tidy()
   }
 
-  /** Removes models and tenants that have no vectors. */
+  /** Removes the tenant's models that have no vectors, and then the tenant if it has no models. */
   #tidy(): void {
     const tables = this.#all.tenants.get(this.#tenant)
     if (tables === undefined) return

@@ -339,6 +339,23 @@ law(
 )
 
 law(
+  "an append of an invalid message fails with `invalid_draft` and stores none of its messages",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      const json = (text: string) => [...users("fine"), ...JSON.parse(text)]
+      for (const text of ["[{\"role\":\"user\",\"content\":5}]", "[{\"role\":\"bot\",\"content\":\"x\"}]", "[null]"]) {
+        assert.strictEqual((yield* Effect.flip(outbox.append(ada, "s", json(text)))).reason, "invalid_draft")
+      }
+      yield* outbox.flush
+      assert.lengthOf(calls, 0)
+      assert.strictEqual(yield* outbox.append(ada, "s", users("a")), 0)
+    })
+)
+
+law(
   "the error of `flush` counts the failed conversations by reason, and quotes no messages",
   (opened) =>
     Effect.gen(function*() {

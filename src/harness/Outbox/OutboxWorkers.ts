@@ -8,11 +8,13 @@ import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Internal } from "../../domain/MemoryScope.ts"
-import type { Message } from "../../domain/Message.ts"
+import { Message } from "../../domain/Message.ts"
+import * as Validation from "../../domain/Validation.ts"
 import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "../ExtractionTrigger.ts"
@@ -116,7 +118,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
 
 /**
  * Stores the messages that have text and pass the option `filter`. Every message gets a sequence number, even if it is not stored. Returns
- * the first of these numbers. Fails with `invalid_scope` if the viewer has no scope to store memories in.
+ * the first of these numbers. Fails with `invalid_draft` if a message is invalid, and with `invalid_scope` if the viewer has no scope to
+ * store memories in.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -124,17 +127,17 @@ export const keep = (
   options: ExtractionConfig,
   messages: ReadonlyArray<Message>
 ): Effect.Effect<number, MemoryError.MemoryError> =>
-  Effect.suspend(() => {
+  Effect.gen(function*() {
     const { filter = isDialogue } = options
     const isSelected = (message: Message) => message.content.trim() !== "" && filter(message)
-    return Effect.zipRight(
-      ExtractionRunner.targetOf(options, worker.viewer),
-      Effect.flatMap(
-        Redaction.messages(log.redaction, worker.viewer, messages),
-        (messages) => OutboxLog.append(log, worker, messages, isSelected)
-      )
-    )
+    yield* ExtractionRunner.targetOf(options, worker.viewer)
+    yield* Validation.check("append", Messages, messages)
+    const redacted = yield* Redaction.messages(log.redaction, worker.viewer, messages)
+    return yield* OutboxLog.append(log, worker, redacted, isSelected)
   })
+
+/** Schema of messages to append. Its items are structs, since the class `Message` would accept instances of `Message` without a check. */
+const Messages = Schema.Array(Schema.Struct(Message.fields))
 
 /** Reads the states of the conversations of all tenants. */
 export const everywhere = (

@@ -7,8 +7,9 @@
  * by length    up to 16 long matches, those with the largest share of the query's terms
  * ```
  *
- * A message is a record that has a session. The other matches are no candidates. They are ordered by BM25, and none of them has a higher
- * rank than a candidate whose rank is positive. The number of wanted hits changes neither the candidates nor the order of the first hits.
+ * A message is a record that has a session. Matches that none of these rules selects are no candidates. They are ordered by BM25, and none
+ * of them has a higher rank than a candidate whose rank is positive. The number of wanted hits changes neither the candidates nor the order
+ * of the first hits.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -31,10 +32,10 @@ const maxSpoken = 32
 const maxLong = 16
 const maxLongLength = 262_144
 
-/** The ranked candidates of a query. */
+/** The ranked candidates of a query. Other matches follow if the candidates are too few. */
 export interface Ranking {
   readonly docs: Int32Array
-  /** Rank by doc id, valid only for the doc ids in `docs`. A rank is a score by the `Ranker`: higher is better. */
+  /** Rank by doc id, valid only for the doc ids in `docs`. A rank is a score: higher is better. */
   readonly ranks: Float64Array
   readonly best: number
   /** The best BM25 among the matches and the passages of long candidates. */
@@ -95,7 +96,7 @@ export class CandidateRanker {
     if (text !== undefined) this.#passages.forget(text)
   }
 
-  /** Returns bit masks, one per doc id. The next `index.match` sets the bit of each query term that the document contains. */
+  /** Returns the bit masks to pass to `index.match`, one per doc id. A mask has a bit for each of the first 31 query terms. */
   masksFor(index: InvertedIndex): TermMasks {
     const { masks } = this.#sessions
     masks.grow(index.scores.data.length)
@@ -327,7 +328,7 @@ class Speakers {
     return number + 1
   }
 
-  /** Returns names of speakers of visible records. The first word of a name must be one of `words`. From 4 letters on, one may differ. */
+  /** Returns names of speakers of visible records. The first word of a name must equal one of `words`, or be misspelt (`isMisspelt`). */
   namesIn(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
     if (this.#speakers.length === 0) return []
     const found = new Set<number>()

@@ -42,7 +42,10 @@ export class CompactVectors {
     return this.#docs.has(id)
   }
 
-  /** Adds the vector of a record that has no vector yet. `hash` is the hash of the record's text. */
+  /**
+   * Adds the vector of a record that has no vector yet. `hash` is the hash of the record's text. Throws a RangeError if the memory of the
+   * quantised vectors cannot grow.
+   */
   add(id: MemoryId, hash: string, vector: Float32Array): void {
     const doc = this.#ids.push(id) - 1
     this.#docs.set(id, doc)

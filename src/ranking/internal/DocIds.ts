@@ -2,7 +2,7 @@
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 
-/** A typed array that grows when an index beyond its end is set. An element that was never set is 0. */
+/** A typed array that grows when an index beyond its end is set. A new element is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
   /** The array. `set` may replace the array, so read this field again after each `set`. */
   data: A
@@ -329,7 +329,7 @@ const bestOfFew = (
   const threshold = new ScoreThreshold(limit)
   let minScore = -Infinity // no closure captures this variable, which keeps the loop fast
   const found: Array<number> = []
-  for (let i = count - 1; i >= 0; i--) { // visits the newest doc ids first, since they win ties
+  for (let i = count - 1; i >= 0; i--) { // visits the last doc ids first: they are usually the newest, which win ties
     const doc = docs[i]!
     const score = scores[doc]!
     if (score < minScore) continue

@@ -1,7 +1,7 @@
 /**
  * An impact is a pair of numbers: a code, and the length of a document. The code says how often the document contains a term, and whether
- * the term is a tag. BM25 computes the score of a posting from this pair. There are few different pairs, so a posting stores only the
- * number of its pair. For a query with many matches, the score is computed once per pair, and then looked up for each posting.
+ * the term is a tag. BM25 computes the score of a posting from this pair. There are few different pairs, so a posting stores the number of
+ * its pair instead of the pair. For a query with many matches, the score is computed once per pair, and then looked up for each posting.
  */
 import { saturation } from "../Bm25.ts"
 import { type GrowableArray, int32 } from "./DocIds.ts"
@@ -200,7 +200,7 @@ export const hash = (a: number, b: number): number => {
 export class PostingsCursor {
   readonly #lists: Array<number> = []
   readonly #terms: Array<number> = []
-  /** Entry n belongs to list n: the index in `#lists` of the next list of the same scope, plus 1; 0 if n is the last list of its scope. */
+  /** Entry n: the index in `#lists` of the list after list n in the same scope, plus 1; 0 if there is none. */
   readonly #nexts: Array<number> = []
   /** The first and the last list of each scope number, as two entries. An entry is an index in `#lists` plus 1, or 0 for no list. */
   readonly #ends: GrowableArray<Int32Array> = int32()

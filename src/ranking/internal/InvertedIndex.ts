@@ -52,7 +52,7 @@ export class InvertedIndex {
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
-  /** Term number of each term of the query; −1 for a term that no document ever contained. */
+  /** Term number of each term of the query; −1 for a term that is not in the index. */
   readonly #queryTerms: Array<number> = []
   readonly #cursor = new PostingsCursor()
 
