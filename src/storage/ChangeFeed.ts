@@ -12,7 +12,7 @@ import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Engine from "./internal/EngineContract.ts"
 
-/** A record before and after a change. `before` is absent if there was no row, or a tombstone. `after` is absent if there is none now. */
+/** A record before and after a change. `before` is absent if the old row is missing or a tombstone; `after` is absent if the new row is. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined

@@ -34,7 +34,10 @@ export interface EmbeddingSync {
     purpose: Embedder.Purpose,
     known?: VectorsByText
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Embeds, for every tenant, the texts for which the store has no vector. Returns the number of vectors made. */
+  /**
+   * Embeds, for every tenant, the texts for which the store has no vector. Skips texts that the embedder refuses, but fails if it refuses
+   * the first three or all. Returns the number of vectors made.
+   */
   readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -143,7 +146,7 @@ export const queryOf = (
   ...(weight !== undefined && { weight })
 })
 
-/** Number of texts that are embedded in one batch. If a batch fails, the vectors of earlier batches are kept. */
+/** Largest number of texts in one batch of `missing`. If a batch fails, the vectors of earlier batches are kept. */
 const batch = 256
 
 /** The part of an `EmbeddingSync` that `recall` needs. */

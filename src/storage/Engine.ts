@@ -57,7 +57,7 @@ export interface Primitives {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Streams every row of the tenant, in any order. The index for `list` and `search` is built from these rows. */
+  /** Streams every row of the tenant, in any order. Without `tenantIndex`, the index for `list` and `search` is built from these rows. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
   /** Streams every tombstone, in any order. Default: the tombstones are taken from `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
@@ -97,7 +97,7 @@ export interface Primitives {
   readonly tenantIndex?:
     | ((tenant: string) => Effect.Effect<TenantIndex.TenantIndex, MemoryError.MemoryError>)
     | undefined
-  /** Returns up to `limit` revisions, newest first, with tombstones. Without this function, the store has no `history`. */
+  /** Returns up to `limit` revisions, newest first, with tombstones. Without this function, the capability `history` is false. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined

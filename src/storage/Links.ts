@@ -1,6 +1,7 @@
 /**
- * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by the `[[names]]` in its text.
- * The properties of a file (`metadata`) count as text, too. A record never refers to itself.
+ * Resolves the references between the records of a tenant. A record refers to others by its `links`, and by names in its text: `[[Name]]`
+ * or `[text](Name.md)`. The properties of a file (`metadata`), and the `metadata.links` of any other record, count as text, too. A record
+ * never refers to itself.
  *
  * Names are stored as written. Each read looks for the named records among those that the viewer sees. The forms of names are:
  *

@@ -27,7 +27,10 @@ import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 export interface PutOptions extends Provenance, IfRevision {}
 /** The condition of a write: the revision that the stored record must have. */
 export interface IfRevision {
-  /** Expected current revision. The write fails with `conflict` if the revision differs. If set, `put` needs exactly one draft. */
+  /**
+   * Expected current revision; 0: no record. The write fails with `conflict` if the revision differs. If set, `put` needs exactly one
+   * draft, with an id.
+   */
   readonly ifRevision?: number | undefined
 }
 
@@ -88,9 +91,9 @@ export interface Service extends Usage {
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
   /**
-   * Forgets records. Returns for each id whether the record existed. A forgotten record can be restored until compaction erases its row.
-   * With `purge`, records are erased at once, also those that were forgotten before. All revisions, vectors and index entries of these
-   * records are erased, too.
+   * Forgets records. Returns for each id whether the viewer saw the record. A record that was already forgotten counts as not seen, even if
+   * it is purged. A forgotten record can be restored until compaction erases its row. With `purge`, records are erased at once, also those
+   * that were forgotten before. Their revisions, index entries, and vectors that no other record needs are erased, too.
    */
   readonly forget: (
     viewer: Viewer.Any,
@@ -106,7 +109,10 @@ export interface Service extends Usage {
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Streams the changes that the viewer may see, starting when the stream runs. The stream never ends by itself. */
+  /**
+   * Streams the changes that the viewer may see, starting when the stream runs. Does not end by itself. Fails with `unavailable` if more
+   * than `ChangeFeedCapacity` changes are unread.
+   */
   readonly changes: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>
   /** Explains why a record is not among the hits of a query; `None` if it is among them. */
   readonly whyNot: (
@@ -115,8 +121,9 @@ export interface Service extends Usage {
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /**
-   * Returns the records to which a record links, and the records that link to it. A link is one of `links` or a `[[name]]` in the text.
-   * Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns no records if `id` is one of those.
+   * Returns the records to which a record links, and the records that link to it. A link is one of `links`, or a `[[name]]` or
+   * `[text](name.md)` in the text. Leaves out records that are forgotten, expired, not valid now, or hidden from the viewer. Returns no
+   * records if `id` is one of those.
    */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** The tenants that have at least one row. Rows that the library keeps for itself count, too. */
@@ -224,5 +231,8 @@ export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.L
     makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // the only failure is an invalid `trash`
   )
 
-/** Layer of a store in memory. The store is lost when the layer closes. Layers are memoised, so two uses share one store. */
+/**
+ * Layer of a store in memory. The store is lost when the layer closes. Two uses within one composed layer share one store; two calls of
+ * `Effect.provide` make two stores.
+ */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})

@@ -133,7 +133,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("a recursive definition is inlined in the JSON Schema, and its reference to itself stays a reference", () => {
+  it("a recursive definition is inlined where a field uses it, and refers to itself by a `$ref`", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

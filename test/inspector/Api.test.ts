@@ -146,7 +146,7 @@ describe("the inspector's API", () => {
       }
     }))
 
-  it.scopedLive("an API request acts for the viewer of its token, and gets status 401 without a valid one; the page needs none", () =>
+  it.scopedLive("an API request acts for the viewer of its token, or gets status 401 if it has no valid token", () =>
     Effect.gen(function*() {
       const { ask, post, tokens } = yield* served({ tokens: true })
       for (const authorization of ["", "Bearer wrong", `Basic ${tokens.ada}`]) {

@@ -29,7 +29,7 @@ const attacked = {
 
 describe("isolation of viewers, tested by comparing a store with one that lacks the other viewers' records", () => {
   it.effect(
-    "an agent gets the same answers and events with or without other viewers' records, except that the ids of those records are refused",
+    "other viewers' records affect no answer or event that an agent gets, unless a write uses such a record's id",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
@@ -40,7 +40,7 @@ describe("isolation of viewers, tested by comparing a store with one that lacks 
 
   for (const [name, [store, size]] of Object.entries(attacked)) {
     it.effect(
-      `${name}: a viewer gets the same answers and changes with or without other viewers' records, except that the ids of those records are refused`,
+      `${name}: other viewers' records affect no answer or change that a viewer gets, unless a write uses such a record's id`,
       () =>
         Effect.gen(function*() {
           const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })

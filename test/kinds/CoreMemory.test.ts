@@ -62,7 +62,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "an agent has one identity for all its viewers that see the scope `{ agentId }`, and never gets the identity of another agent",
+    "an agent's viewers that see the scope `{ agentId }` share one identity, and no other viewer gets it",
     (memory) =>
       Effect.gen(function*() {
         yield* memory.setIdentity(pilot({ userId: "ada", runId: "1" }), identity)

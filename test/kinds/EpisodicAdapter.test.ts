@@ -179,7 +179,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails if the adapter fails; `afterTurn` only reports it, and so does `beforeTurn` if one search succeeds", () =>
+  it.effect("`recall` fails if the adapter fails; `afterTurn`, and `beforeTurn` with one successful search, only report the failure", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")

@@ -69,7 +69,7 @@ export class Matcher<R extends Outline> {
     this.#candidates = this.#noCandidates()
   }
 
-  /** Returns the record of a doc id, unless the record was removed. */
+  /** Returns the record of a doc id. The record must still be in the index. */
   readonly recordOf = (doc: number): R => this.#records[doc]!
 
   /** The records that are not removed, in the order of their doc ids. */
@@ -91,7 +91,7 @@ export class Matcher<R extends Outline> {
     this.#columns.add(doc, record)
   }
 
-  /** Sorts records that were added out of order, in steps. A later `page` sorts the rest without a pause. */
+  /** Sorts records that were added out of order, in steps. A later `page` may have to sort those left over, all at once. */
   sorting(): Steps<void> {
     return this.#byRecency.sorting()
   }

@@ -5,7 +5,7 @@
 import { type Filtered, matches as matching, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { GrowableArray } from "./DocIds.ts"
 
-/** Group number of the records that have no group. */
+/** Marks a record without a group, in place of a group number. */
 const none = 0
 const maxGroups = 1_024
 /** Metadata with more fields than this is not grouped. */

@@ -37,7 +37,7 @@ export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "up
 /** Returns the length of the body in UTF-16 units; 0 if the body and its `size` are absent. */
 export const sizeOf = ({ body, size = 0 }: Pick<Outline, "body" | "size">): number => body?.length ?? size
 
-/** Whether the body has more than 2,000 UTF-16 units. A long record is also ranked by its best passage. The search hit has this passage. */
+/** Whether the body has more than 2,000 UTF-16 units. Ranking and hits may then use the best passage of the record. */
 export const isLong = (record: Pick<Outline, "body" | "size">): boolean => sizeOf(record) > 2_000
 
 /** Returns a record's speaker: `source.actor`, or else `metadata.actorId` (set by early releases), or else `scope.actorId`. */
@@ -114,7 +114,7 @@ export class RecordFact extends OutlineFact {
   }
 }
 
-/** Group number of the records that have no group. */
+/** Marks a record without a group, in place of a group number. */
 const none = 0
 const maxGroups = 65_536
 
@@ -126,7 +126,9 @@ interface Group {
   live: number
 }
 
-/** A filter on doc ids. `passes` tests the conditions on columns. `rest` tests all others. The object is valid until the index changes. */
+/**
+ * A filter on doc ids. `passes` tests some conditions, on columns. `rest` tests all others. The object is valid until the index changes.
+ */
 export class ColumnFilter {
   readonly #validAt: Float64Array
   readonly #invalidAt: Float64Array
@@ -154,7 +156,7 @@ export class ColumnFilter {
     this.rest = rest
   }
 
-  /** Whether a doc id passes the conditions for which there are columns. Cost: about 2 ns. */
+  /** Whether a doc id passes `#tests` and the test of validity. Cost: about 2 ns. */
   readonly passes = (doc: number): boolean => {
     if (!(this.#validAt[doc]! <= this.#maxValidAt && this.#invalidAt[doc]! > this.#minInvalidAt)) return false
     for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, doc)) return false

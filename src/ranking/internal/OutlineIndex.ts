@@ -139,7 +139,7 @@ export class OutlineIndex {
     return this.#matcher.get(id) !== undefined
   }
 
-  /** Adds a record that `encode` encoded, or replaces the record with the same id. Returns the id. */
+  /** Adds a record that `encode` encoded, or replaces the record with its id. Returns the id. Throws if `decode` finds damage. */
   add(encoded: string, version: number): MemoryId {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
@@ -188,7 +188,10 @@ export class OutlineIndex {
     })
   }
 
-  /** Adds the missing vector of a record. Does nothing if the record's text has changed, or if the index keeps no vectors of the model. */
+  /**
+   * Adds the missing vector of a record. Does nothing if the record now has another hash, or the model other dimensions or none. Throws a
+   * RangeError if there is no room.
+   */
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
@@ -272,9 +275,9 @@ export class OutlineIndex {
 /** Smallest number of added records for which `pack` packs the postings. The unpacked postings of 1,000 records take about 1 MB. */
 const packedFrom = 1_000
 
-/** An encoded record, as `decode` returns it. */
+/** The parts of an encoded record, decoded. */
 interface IndexedWords {
-  /** Number of terms of the text. */
+  /** Number of terms of the text, repeated ones included, as `isCounted` in `Tokenizer.ts` counts them. */
   readonly length: number
   /** Each term followed by its code: twice the number of occurrences of the term, plus 1 if the term is a whole tag. */
   readonly terms: ReadonlyArray<string | number>

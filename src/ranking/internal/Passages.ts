@@ -3,7 +3,7 @@
  * higher score. Tools show the best passage instead of the whole body.
  *
  * ```text
- * passage     whole paragraphs, 600 characters at most; if these have 150 or fewer, the passage ends after a sentence, else a line or word
+ * passage     whole paragraphs, 600 characters at most; if these have 150 or fewer, whole sentences; else lines, words or 600 characters
  * words(r)    BM25 of r or, if it is higher, 0.9 times the BM25 of the best passage of r; a passage includes the summary and tags of r
  * ```
  *
@@ -74,7 +74,7 @@ const bestOf = (passages: ReadonlyArray<Read>, weights: Weights, slope: number) 
   return best
 }
 
-/** Greatest total length of the bodies whose passages are cached, in UTF-16 units. */
+/** Greatest total length of the bodies whose passages are cached, in UTF-16 units. A single body may be longer. */
 const cacheSize = 2_000_000
 
 /** Computes the passages of long records when they are needed, and caches those of the most recently used records. */

@@ -65,7 +65,7 @@ export class Postings {
     return term
   }
 
-  /** Returns the number of a term; `undefined` if no document ever contained the term. */
+  /** Returns the number of a term; `undefined` if the term has none. */
   knownTerm(text: string): number | undefined {
     return this.#terms.get(text)
   }

@@ -187,7 +187,7 @@ interface Engine {
   readonly Instance: new(module: object) => { readonly exports: DotKernel }
 }
 
-/** The WebAssembly module as text: each line has bytes in hexadecimal, and the instruction that they encode. */
+/** The WebAssembly module as text: each line has bytes in hexadecimal, and what they encode. */
 export const listing = `
 00 61 73 6d 01 00 00 00                          ; module, version 1
 01 08 01 60 04 7f 7f 7f 7f 00                    ; type (param i32 i32 i32 i32)

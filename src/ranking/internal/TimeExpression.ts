@@ -49,7 +49,7 @@ const countOf = (text: string): number => /^an?$/.test(text) ? 1 : numbers.index
 /** Returns a range of `length` months that starts in month `from` of year `of`. Month 0 is January; month 12 is the next January. */
 const months = (of: number, from: number, length = 1): Span => [Date.UTC(of, from), Date.UTC(of, from + length)]
 
-/** Returns a list with the range of one day. The list is empty if the month has no such day. */
+/** Returns a list with the range of one day. The list is empty if there is no such month or day. */
 const dayOf = (of: number, at: number, date: number): ReadonlyArray<Span> => {
   const from = Date.UTC(of, at, date)
   return at >= 0 && at < 12 && new Date(from).getUTCDate() === date && date > 0 ? [[from, from + day]] : []

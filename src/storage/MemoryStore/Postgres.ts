@@ -1,12 +1,13 @@
 /**
- * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath because it needs a driver:
- * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. The server must be PostgreSQL 13 or later, and
- * needs no extension.
+ * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath because it needs a driver: `npm
+ * install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. The server must be PostgreSQL 13 or later, and needs
+ * no extension.
  *
  * Laws: batches of different users do not wait for each other. There are three exceptions. A batch with more than 128 ids and dedupe keys
  * locks its whole tenant until its transaction ends. Batches of one tenant that purge records wait for each other. So do batches of one
- * tenant that replace the same text. Writes of other instances are visible at once, unless a `replica` is set. The stream `changes` reports
- * them within the time `poll`. Several instances may start at the same time. The store never takes part in a transaction of the caller.
+ * tenant that edit different records with the same text. Writes of other instances are visible at once, unless a `replica` is set. The
+ * stream `changes` reports them within the time `poll`. Several instances may start at the same time. The store never takes part in a
+ * transaction of the caller.
  *
  * ```ts
  * import { Redacted } from "effect"
@@ -41,7 +42,7 @@ export interface Options extends SqlEngine.Options {
   readonly schema?: string | undefined
   /** Largest number of connections to each of the servers (the primary and the `replica`). Default 10. */
   readonly maxConnections?: number | undefined
-  /** Time that a call waits for a connection before it fails with `unavailable`. Default 5 seconds. */
+  /** Time that a call waits for a connection before it fails with `unavailable`, at least 1 ms. Default 5 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
   /** Time that a statement may take before it fails with `unavailable`, at least 1 ms. Default 30 seconds. */
   readonly statementTimeout?: Duration.DurationInput | undefined
@@ -216,7 +217,6 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     })
   })
 
-/** The features of a server. */
 interface Abilities {
   /** Settings of each connection. */
   readonly settings: ReadonlyArray<string>
@@ -309,8 +309,8 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
 }
 
 /**
- * Checks the name of the schema. Fails if the server would cut off the end of the name, or would replace the name, as it does with `$user`.
- * Two names could otherwise stand for the same schema.
+ * Refuses names that the server would reject (`pg_…`), shorten or replace (`$user`), and names with control characters. Otherwise, two long
+ * names could stand for the same schema.
  */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length

@@ -171,7 +171,7 @@ const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
     return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
   }
-  // the store never causes a missing table or a duplicate row, so such an error means that the file is damaged
+  // such an error means a damaged file: the store inserts no duplicate row, and ignores the missing table of a new file
   if (
     /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
     code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))

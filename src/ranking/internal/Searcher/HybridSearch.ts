@@ -34,7 +34,10 @@ interface HybridCandidate {
   signals: Readonly<Signals> | undefined
 }
 
-/** Retrieves the best `depth` matches by vector and the best `depth` by words. Computes both scores of each match. */
+/**
+ * Retrieves the best `depth` matches by vector and the best `depth` by words. Computes both scores of each match. The search by words is
+ * left out if there is no text, in mode `vector`, or if `weights.lexical` is 0.
+ */
 export function* hybridSearch(
   search: Search,
   embedding: Embedding,
@@ -73,8 +76,8 @@ export function* hybridSearch(
     }
     const one = { fact, cosine: 0, isNear: false, lexical, signals }
     others.push(one)
-    // the first `words` candidates are the best matches by words. The later candidates were requested by id. The map `all`
-    // has these candidates already, except perhaps the record `subject`
+    // the first `words` candidates are the best matches by words. The others were requested by id. Of these, only the record `subject` can
+    // be missing in `all`
     if (i < words) all.set(fact.id, one)
     else candidateOfSubject = one
   })
@@ -114,7 +117,8 @@ export function* hybridSearch(
     count: query.minScore === undefined ? vectorOnly + Math.max(lexicalCount, matches?.count ?? 0) : found.length,
     // a deeper round is done in two cases, unless both searches found fewer than `depth` matches. First: there are too few hits, although
     // every match reaches `minScore`. Second: there are enough hits, but the last hit has the lowest cosine of this round. A deeper round
-    // may then find a newer record with the same cosine. No other records beyond both depths are looked for, even if they score higher
+    // may then find a newer record with the same cosine. In all other cases, records beyond both depths are not looked for, even if they
+    // would score higher
     isCut: (last) =>
       !isDeep &&
       (last === undefined
@@ -141,7 +145,7 @@ export function* hybridSearch(
     subject: candidateOfSubject && (candidateOfSubject.lexical > 0 || candidateOfSubject.cosine > floor)
       ? foundAs(candidateOfSubject)
       : undefined,
-    // matches by vector beyond the depth are not counted; nor, with `minScore`, are matches by words
+    // matches by vector beyond the depth are not counted. With `minScore`, matches by words beyond the depth are not counted either
     exact: near.exact && (matches?.exact ?? true) && (query.minScore === undefined ? near.hits.length < depth : isDeep)
   }
 }
@@ -168,7 +172,7 @@ const lentCosineOf = ({ hits }: Near, share: number): (fact: Fact) => number => 
   }
 }
 
-/** Sets the cosines of matches that were found by words only. Reads the vectors that `known` does not return. */
+/** Sets the cosines of candidates that were not found by vector. Reads the vectors that `known` does not return. */
 function* compare(
   { retrieval, access }: Search,
   model: string,

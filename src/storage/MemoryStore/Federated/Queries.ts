@@ -9,8 +9,8 @@
  * ```
  *
  * The scores of a store are relative to its best hit, which has a score of about 1. So the hits of one store do not displace the hits of
- * all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better. Exception: in mode
- * `vector`, the scores of a store are cosines, which are not relative to its best hit.
+ * all other stores. But the best hits of two stores rank equally, even if one of them matches the query far better. Exceptions: in mode
+ * `vector`, the scores of a store are cosines. Weights such as `recency` add parts that are not relative to the best hit.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -80,8 +80,8 @@ export const search = (
   })
 
 /**
- * Explains why a record is not among the hits. The explanation comes from the store that the record belongs to. If the record is a hit of
- * that store, merging has removed it, and the reason for this is returned.
+ * Returns why a record is not among the merged hits; `None` if it is. The reason comes from the store that the record belongs to. If the
+ * record is a hit of that store, the reason is why merging removed it.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -123,8 +123,8 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // a store's unread records come after the last record of its page. `end` is the newest of these last records; stores without a next
-      // page do not count. Records after `end` are left to the next round, since unread records may come before them
+      // each page is complete only up to its last record. `end` is the newest last record of the pages that have a next page. Records after
+      // `end` wait for the next round, since unread records may come before them
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -148,8 +148,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. If only one store has records that the viewer sees, that store is asked. Otherwise, all visible
- * records are read.
+ * Returns the neighbours of a record. Asks a single store if at most one store has records that the viewer sees. Otherwise reads these
+ * records from all stores.
  */
 export const links = (
   members: StoreRegistry.Members,

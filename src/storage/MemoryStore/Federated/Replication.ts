@@ -41,9 +41,9 @@ export interface Before extends StoreRegistry.Located {
 /** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
-   * Updates all mirrors after a batch. The caller has locked the ids in `before`, so most rows after the batch are computed from `before`
-   * and the outcomes. All other rows are read, for example rows with generated ids. The rows of the mirrors are taken from `before`.
-   * Exception: another batch may have copied rows with unlocked ids since `before` was read. The rows of the mirrors are then read again.
+   * Updates all mirrors after a batch. The caller has locked the ids in `before`. So most rows after the batch are computed from `before`
+   * and the outcomes, and most rows of the mirrors are taken from `before`. Other rows are read, for example rows with generated ids. If
+   * another batch has changed `copyEpoch` since `before` was read, all rows of the mirrors are read again.
    */
   readonly follow: (
     members: StoreRegistry.Members,
@@ -52,11 +52,14 @@ export interface Replication {
     before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Returns a counter. It grows by 1 when the copying of rows with unlocked ids starts, and again when the copying ends. If two values are
+   * Returns a counter. A batch with rows that `follow` cannot compute adds 1 before it copies its rows, and 1 afterwards. If two values are
    * equal, no such copying has started or ended in between.
    */
   readonly copyEpoch: () => number
-  /** Whether replication made the latest change of this id in this store. */
+  /**
+   * Whether replication made the federation's latest write of this id to this store. False if that write is no longer remembered (see
+   * `capacity`).
+   */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
@@ -173,7 +176,7 @@ export const make = (): Replication => {
 
 /**
  * Computes the rows after a batch from the outcomes of the batch and the rows before it. Leaves out rows with generated ids. Also leaves
- * out rows that the batch did not write because they were duplicates or absent.
+ * out rows with the outcome `duplicate` or `absent`.
  */
 const rowsAfter = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
@@ -201,8 +204,8 @@ const copyRemains = (member: StoreRegistry.Member, error: MemoryError.MemoryErro
   })
 
 /**
- * Streams the changes of all members. A member that is attached later is included, too, until it is detached. The changes of one store come
- * in order.
+ * Streams the changes of all members, except changes of copies. A member that is attached later is included, too, until it is detached. The
+ * changes of one store come in order.
  */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,

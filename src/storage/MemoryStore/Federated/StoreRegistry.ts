@@ -33,8 +33,9 @@ export interface Entry<out E = never, out R = never> {
   /** Whether the federation may write new records to the store, and change records in it. Default false. */
   readonly writable?: boolean | undefined
   /**
-   * Makes the store a mirror, even without `writable`. The mirror gets a copy of a record that is written to another store, if the function
-   * returns true. Records written before the mirror was added are not copied. Rows with the library's own state are never copied.
+   * Makes the store a mirror, even without `writable`. A record that is written to another store is copied to the mirror if the function
+   * returns true, or if the mirror has a copy already. Records written before the mirror was added are copied only when they are written
+   * again. Rows with the library's own state are never copied.
    */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
@@ -64,7 +65,6 @@ export interface Registry {
   ) => Effect.Effect<Named, MemoryError.MemoryError | E, R | Scope.Scope>
 }
 
-/** The dependencies of a registry. */
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly idGenerator: Transaction.IdGenerator
@@ -289,7 +289,8 @@ export const revisionsOf = (
     onNone: () =>
       Effect.map(
         store.history(Viewer.system(tenant), id, 1_000),
-        (records) => records.map((record) => ({ record, forgotten: false })) // `forgotten` is not read: a restore needs only the record
+        // `forgotten` may be wrong here; a restore uses only the record
+        (records) => records.map((record) => ({ record, forgotten: false }))
       )
   })
 

@@ -218,11 +218,10 @@ export interface About {
 interface QueuedWriter {
   /** The records and dedupe keys that the writer reads. `undefined` if it may read any; the writer then has the lock for itself. */
   readonly about: (About & { readonly tenant: string }) | undefined
-  /** Done when the writer may start; fails if the lock could not be taken. */
+  /** Done when the writer may start. Fails if the lock could not be taken, or if `catchUp` failed with an error other than `lost`. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
   /** Done when the next writer may start. */
   readonly released: Deferred.Deferred<void>
-  /** Done when the writer has finished. */
   readonly finished: Deferred.Deferred<void>
   /** Done when the lock under which the writer ran is released. The writer's caller waits for this. `undefined` if no wait is needed. */
   unlocked?: Deferred.Deferred<void> | undefined
@@ -333,7 +332,8 @@ export const makeWriters = (
         const done = yield* Effect.exit(lock.withLock(held, () => queue.length > 0))
         Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
-        for (const writer of isHeld ? [first] : [first, ...others]) { // writers queued before the attempt fail if it got no lock
+        // every writer that was queued before the attempt fails if the lock was not taken; otherwise only the first fails
+        for (const writer of isHeld ? [first] : [first, ...others]) {
           const at = writer === undefined ? -1 : queue.indexOf(writer)
           if (writer === undefined || at < 0) continue
           queue.splice(at, 1)
