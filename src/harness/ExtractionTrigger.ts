@@ -2,9 +2,11 @@
  * Triggers decide when memories are extracted from a conversation. A trigger maps the stream of a conversation's events to a second stream.
  * Each time the second stream emits, the trigger fires, which requests an extraction. Delays are measured with Effect's `Clock`.
  */
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import type { Message } from "../domain/Message.ts"
 
@@ -151,3 +153,51 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
  * without an event. So memories are also extracted from conversations of fewer than five turns.
  */
 export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))
+
+/** Reports an event to a trigger. */
+type Notify = (event: TriggerEvent) => Effect.Effect<void>
+/** Starts a fiber that ends at the latest when the trigger is no longer needed. @internal */
+export type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
+
+/** Starts a trigger, which runs `request` whenever it fires. Returns the function that reports events to it. @internal */
+export const listen = (trigger: ExtractionTrigger, request: Effect.Effect<void>, fork: Fork): Effect.Effect<Notify> =>
+  trigger.watch
+    ? Effect.succeed(watched(trigger.name, trigger.watch, request, fork))
+    : Effect.flatMap(streamed(trigger, request), ([notify, run]) => Effect.as(fork(run), notify))
+
+/** Makes `notify` for a trigger with `watch`. While the trigger has a due time, a fiber waits for this time. */
+const watched = (
+  name: string,
+  start: () => Watch,
+  request: Effect.Effect<void>,
+  fork: Fork
+): Notify => {
+  let watch: Watch | undefined
+  let isWaiting = false
+  const waits = (watch: Watch): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      for (let due = watch.due(); due !== undefined; due = watch.due()) {
+        yield* Effect.sleep(Math.max(1, due - (yield* Clock.currentTimeMillis)))
+        if (watch.wake(yield* Clock.currentTimeMillis)) yield* request
+      }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWaiting = false)))
+  const safe = Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${name} died`, defect))
+  return (event) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      watch ??= start()
+      const fires = watch.on(event, now)
+      const isToWait = !isWaiting && watch.due() !== undefined
+      isWaiting ||= isToWait
+      return Effect.zipRight(isToWait ? fork(safe(waits(watch))) : Effect.void, fires ? request : Effect.void)
+    }).pipe(safe)
+}
+
+/** Makes `notify` for a trigger without `watch`, and the effect that passes the events to the trigger as a stream. */
+const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
+  Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [Notify, Effect.Effect<void>] => [
+    (event) => Queue.offer(events, event),
+    Stream.suspend(() => trigger.fires(Stream.fromQueue(events))).pipe(
+      Stream.runForEach(() => request),
+      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect))
+    )
+  ])

@@ -132,7 +132,10 @@ export interface ExtractionConfig {
 
 /** Options of an outbox. */
 export interface Options extends ExtractionConfig {
-  /** Largest number of waiting batches of a tenant, at least 1. A batch is the messages of one append. Default 10,000. */
+  /**
+   * Largest number of waiting batches of a tenant, at least 1. A batch is the messages of one append. Default 10,000. If extraction frees no
+   * room, a user may exceed the limit up to a fair share: this number divided by the number of users with waiting batches.
+   */
   readonly capacityPerTenant?: number | undefined
   /** Largest number of waiting batches of a conversation, at least 1. Default 1,000. */
   readonly capacityPerConversation?: number | undefined

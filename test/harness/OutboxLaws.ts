@@ -458,6 +458,24 @@ law(
 )
 
 law(
+  "messages of one user that cannot be extracted fill the tenant's capacity only for this user",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { extract } = model((contents) => contents.includes("bad") ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerTenant: 4 })
+      for (const session of ["a", "b", "c", "d"]) yield* outbox.append(ada, session, users("bad"))
+      yield* Effect.flip(outbox.flush)
+      assert.strictEqual((yield* Effect.flip(outbox.append(ada, "e", users("bad")))).reason, "rate_limited")
+      yield* outbox.append(bob, "s", users("good"))
+      yield* outbox.append(bob, "t", users("good too"))
+      yield* Effect.flip(outbox.flush)
+      yield* remembers(store, "good", "good too")
+      assert.strictEqual((yield* outbox.status).waiting, 4)
+    })
+)
+
+law(
   "a store with `ingest` receives the messages, and receives all of them again after a failed flush",
   (opened) =>
     Effect.gen(function*() {

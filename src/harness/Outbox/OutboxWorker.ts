@@ -11,13 +11,12 @@ import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Iterable from "effect/Iterable"
-import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { ExtractionTrigger, TriggerEvent, Watch } from "../ExtractionTrigger.ts"
+import { type ExtractionTrigger, type Fork, listen, type TriggerEvent } from "../ExtractionTrigger.ts"
 import * as OutboxState from "./OutboxState.ts"
 
 /** The worker of one conversation: its operations and its state. */
@@ -139,52 +138,9 @@ export const make = (
       next: undefined,
       failure: undefined
     }
-    const notify = trigger.watch
-      ? watched(trigger.name, trigger.watch, worker.request, fork)
-      : yield* Effect.flatMap(streamed(trigger, worker.request), ([notify, run]) =>
-        Effect.as(fork(run), notify))
+    const notify = yield* listen(trigger, worker.request, fork)
     return worker
   })
-
-/** Starts a fiber that ends at the latest when the worker is closed. */
-type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
-
-/** Makes `notify` for a trigger with `watch`. While the trigger has a due time, a fiber waits for this time. */
-const watched = (
-  name: string,
-  start: () => Watch,
-  request: Effect.Effect<void>,
-  fork: Fork
-): OutboxWorker["notify"] => {
-  let watch: Watch | undefined
-  let isWaiting = false
-  const waits = (watch: Watch): Effect.Effect<void> =>
-    Effect.gen(function*() {
-      for (let due = watch.due(); due !== undefined; due = watch.due()) {
-        yield* Effect.sleep(Math.max(1, due - (yield* Clock.currentTimeMillis)))
-        if (watch.wake(yield* Clock.currentTimeMillis)) yield* request
-      }
-    }).pipe(Effect.ensuring(Effect.sync(() => isWaiting = false)))
-  const safe = Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${name} died`, defect))
-  return (event) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      watch ??= start()
-      const fires = watch.on(event, now)
-      const isToWait = !isWaiting && watch.due() !== undefined
-      isWaiting ||= isToWait
-      return Effect.zipRight(isToWait ? fork(safe(waits(watch))) : Effect.void, fires ? request : Effect.void)
-    }).pipe(safe)
-}
-
-/** Makes `notify` for a trigger without `watch`, and the effect that passes the events to the trigger as a stream. */
-const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
-  Effect.map(Queue.unbounded<TriggerEvent>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
-    (event) => Queue.offer(events, event),
-    Stream.suspend(() => trigger.fires(Stream.fromQueue(events))).pipe(
-      Stream.runForEach(() => request),
-      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect))
-    )
-  ])
 
 /** State of a worker's loop. The loop is a fiber that runs as long as extraction is requested. */
 interface Loop {
@@ -287,7 +243,8 @@ export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...
 /**
  * Runs `append` with capacity reserved for its batch. If no capacity is free, first requests extraction from the waiting batches of the
  * conversation. If there are none, and only the tenant is at its limit, requests extraction from another conversation of the tenant. Fails
- * with `rate_limited` if the extraction fails, or if no capacity becomes free within the time `patience`.
+ * with `rate_limited` if the extraction fails, or if no capacity becomes free within the time `patience`. The tenant's limit does not apply
+ * then to a user who has less than a fair share, so that one user's messages that cannot be extracted do not lock out the others.
  */
 export const reserve = <A>(
   capacity: Capacity,
@@ -312,7 +269,9 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
   Effect.gen(function*() {
     const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
     while (isFull(capacity, worker) || tenantOf(capacity, worker).used >= capacity.capacityPerTenant) {
-      yield* Effect.interruptible(waitForRoom(capacity, worker, end - (yield* Clock.currentTimeMillis)))
+      const left = end - (yield* Clock.currentTimeMillis)
+      const isAdmitted = yield* Effect.interruptible(waitForRoom(capacity, worker, left))
+      if (isAdmitted && !isFull(capacity, worker)) break
     }
     worker.reserved++
     count(capacity, worker, 1)
@@ -327,25 +286,40 @@ const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Reser
 
 /**
  * Waits until capacity is freed. If the result of `workerToExtract` has waiting batches, requests extraction from them, and also returns
- * when the extraction has ended. Fails with `rate_limited` if the extraction fails, or after `left` milliseconds.
+ * when the extraction has ended. If the extraction fails, or after `left` milliseconds, returns true for a user who has less than a fair
+ * share of the tenant's capacity: the append then exceeds this capacity. For any other user, fails with `rate_limited`.
  */
 const waitForRoom = (
   capacity: Capacity,
   worker: OutboxWorker,
   left: number
-): Effect.Effect<void, MemoryError.MemoryError> =>
+): Effect.Effect<boolean, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const { freed } = tenantOf(capacity, worker)
     const full = workerToExtract(capacity, worker)
     const room = Deferred.await(freed)
+    const isFair = !isFull(capacity, worker) && hasShareLeft(capacity, worker)
+    if (isFair && difficulty(full) > 1) return Effect.succeed(true)
+    const refused = (cause?: MemoryError.MemoryError) =>
+      isFair ? Effect.succeed(true) : refuse(capacity, worker, full, cause)
     return (full.waiting > 0 ? Effect.raceFirst(room, full.extractNow) : room).pipe(
       Effect.timeoutTo({ duration: left, onSuccess: () => true, onTimeout: () => false }),
       Effect.matchEffect({
-        onFailure: (error) => refuse(capacity, worker, full, error),
-        onSuccess: (isInTime) => isInTime ? Effect.void : refuse(capacity, worker, full)
+        onFailure: refused,
+        onSuccess: (isInTime) => isInTime ? Effect.succeed(false) : refused()
       })
     )
   })
+
+/** Whether one more batch keeps the user within the tenant's capacity divided by the number of users with waiting batches. */
+const hasShareLeft = (capacity: Capacity, worker: OutboxWorker): boolean => {
+  const userOf = ({ viewer }: OutboxWorker) => MemoryScope.key(Viewer.subjectOf(viewer))
+  const users = new Map([[userOf(worker), 0]])
+  for (const other of tenantOf(capacity, worker).workers) {
+    users.set(userOf(other), (users.get(userOf(other)) ?? 0) + other.waiting)
+  }
+  return (users.get(userOf(worker)) ?? 0) + 1 <= capacity.capacityPerTenant / users.size
+}
 
 const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, cause?: MemoryError.MemoryError) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {

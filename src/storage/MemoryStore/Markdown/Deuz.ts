@@ -7,7 +7,7 @@
  *   id hash kind        kind: episodic, semantic, working or procedural
  *   userId agentId runId actorId chatId
  *   importance embeddingModelId createdAt updatedAt expiresAt validAt invalidAt
- *   all other keys      become metadata, among them `lastAccessedAt` and the caller's own keys. Exception: `tags` are the record's tags
+ *   all other keys      become metadata, also `lastAccessedAt`. `tags` become tags, and metadata only if invalid or more than 32
  * .deuz-vectors.json    { [id]: number[] }
  * ```
  */
@@ -48,7 +48,9 @@ const isTag = Schema.is(Tag)
 /** Whether a file is directly in the root folder. Deuz writes files only there. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
-/** Whether a file is a Deuz file. A Deuz file is in the root folder, has a scope field, and is named after its id. */
+/**
+ * Whether a file is a Deuz file. A Deuz file is in the root folder, has the fields of `Head` and a scope field, and is named after its id.
+ */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
@@ -140,7 +142,7 @@ const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /*
  * Vectors from Deuz's vector file. The vectors of a model are imported when the model is first used. Another program writes this file, so
- * every value in the file is validated.
+ * each vector is validated before its import.
  */
 
 /** A vector backend that imports Deuz's vectors of a tenant and model when `follow` is first called for them. */

@@ -77,7 +77,7 @@ export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles
   defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
 }) {}
 
-/** Names of the reading and the writing `FileSystem` methods that are replaced by direct calls of Node. */
+/** Names of the `FileSystem` methods that must be Node's own before the vault calls Node directly. `watch` is not checked. */
 const reads = ["stat", "readFile", "readDirectory", "readLink", "open"] as const
 const writes = ["makeDirectory", "rename", "remove", "link"] as const
 
@@ -92,7 +92,7 @@ const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPro
 
 /** Largest number of bytes that one synchronous call reads or writes. */
 export const most = 262_144
-/** Limit of calls per event loop iteration. `linkStatNow` counts, but may exceed it. 16 KiB or 16 names in a folder are one more call. */
+/** Limit of calls per event loop iteration. `linkStatNow` counts, but may exceed it. Each 16 KiB or 16 listed names count as one more. */
 const stretch = 64
 const [bytesPerCall, namesPerCall] = [16_384, 16]
 const bytesIn = (count: number): number => count / bytesPerCall
@@ -321,7 +321,7 @@ const numberOf = ({ fd }: Opened): number => {
 
 /**
  * Returns the status of a path without following links; `undefined` if the path does not exist or cannot be read. The platform has no such
- * call, since its `stat` follows links. Calling both `stat` and `readLink` would do, but would make up a sixth of the time of a first scan.
+ * call, since its `stat` follows links. Calling `stat` and `readLink` instead would take a sixth of a first scan.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
@@ -362,7 +362,7 @@ const reasons: Readonly<Record<string, SystemErrorReason>> = {
   ELOOP: "BadResource"
 }
 
-/** Makes the `PlatformError` that the platform's `FileSystem` would fail with. */
+/** Makes a `PlatformError` with the reason that the platform's `FileSystem` would give. */
 const failure = (method: string, path: string, cause: unknown): PlatformError =>
   new SystemError({
     reason: reasons[codeOf(cause) ?? ""] ?? "Unknown",

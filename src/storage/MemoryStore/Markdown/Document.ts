@@ -117,7 +117,8 @@ export const print = (
 
 /**
  * Divides the metadata of a note whose author chose the file's name. `properties` gets the entries that are properties in the author's
- * text; `metadata` gets all others. If the file is not such a note, returns the metadata undivided, and `extra` as `properties`.
+ * text; `metadata` gets all others. If the file is not such a note, or if `notes` is not `whole`, returns the metadata undivided, and
+ * `extra` as `properties`.
  */
 const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
   if (notes !== "whole" || Layout.parsePath(path).id !== undefined) return { metadata, properties: extra }

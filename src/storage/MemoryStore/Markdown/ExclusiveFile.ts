@@ -50,7 +50,7 @@ export interface Platform {
  */
 export const make = ({ fs, isFull, isMissing, alreadyExists }: Platform, folder: string) =>
   Effect.gen(function*() {
-    // `parent` is forked first, so it closes last: finalizers that are added to `scope` later can still claim the path
+    // `parent` is forked first, and so is closed last. A finalizer that is added to `scope` later can still make claims
     const scope = yield* Effect.scope
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: HeldFile | undefined

@@ -33,8 +33,8 @@ export interface Known {
 /** Reads files of a vault, and makes the entries of the vault's state from them. */
 export interface FileReader {
   /**
-   * Reads a file; `undefined` if there is none. `listed` is true if a scan from the vault's root found the file. No folder above such a
-   * file is a symbolic link.
+   * Reads a file; `undefined` if there is none, or if a folder above it is a symbolic link. The folders are not checked if `listed` is
+   * true, that is, if a scan from the vault's root found the file.
    */
   readonly examine: (path: string, listed: boolean) => Io<Entry | Bad | undefined>
   /**
@@ -222,11 +222,14 @@ export interface KnownNote extends ForeignNote.Previous {
 /** Finds the records of notes. A note is a file that the library did not write. */
 export interface NoteIdentity {
   /**
-   * Returns the record to which the note at `path` already belongs. Returns `undefined` if the note is new, or if the library wrote the
-   * file. `hash` is the hash of the note's text.
+   * Returns the record to which the note at `path` already belongs. Returns `undefined` if no such record can be read, or if the path is
+   * not that of a note. `hash` is the hash of the note's text.
    */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
-  /** Returns the record of a new note. Its id is derived from the path, and is never the id of a note that has moved away from there. */
+  /**
+   * Returns the record of a new note. If its id is derived from the path, and a note that has moved away has this id, the record gets
+   * another id. Any other record is returned unchanged.
+   */
   readonly fresh: (tenant: string, path: string, record: MemoryRecord) => MemoryRecord
   /** Clears the caches that were computed from the history. */
   readonly reset: () => void

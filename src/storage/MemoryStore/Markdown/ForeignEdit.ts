@@ -20,7 +20,6 @@ interface Splice {
   readonly text: string
 }
 
-/** A property in the frontmatter of a note. */
 interface Property {
   readonly name: string
   readonly key: Yaml.Scalar
@@ -29,7 +28,6 @@ interface Property {
   readonly json: Json
 }
 
-/** The parts of a note's text. */
 interface Note {
   readonly body: readonly [start: number, end: number]
   readonly eol: string
@@ -167,8 +165,8 @@ const offsetOf = ({ matter = [0, 0] }: Note): number => matter[0]
 type Way = "items" | "values" | "quoted"
 
 /**
- * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments after the property. These comments could
- * otherwise become part of the preceding property.
+ * Removes a property with the rest of its line. If `way` is `quoted`, also removes the comments up to the next property, since they could
+ * become part of the preceding property.
  */
 const removal = (text: string, note: Note, { key, name, value }: Property, way: Way): ReadonlyArray<Splice> => {
   const offset = offsetOf(note)

@@ -61,13 +61,16 @@ export interface Read {
   readonly isPartial: boolean
 }
 
-/** Names of properties that are never extra: the fields of a record except `id`, `source` and `body`, and those that the library adds. */
+/**
+ * Names of properties that are never extra: those that the library adds, such as `hash`, and the fields of a record. `id`, `source` and
+ * `body` may be extra.
+ */
 export const fieldNames: ReadonlySet<string> = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "source", "body"].includes(key)),
   ...["origin", "trust", "reference", "session", "sequence", "tenant", "hash"],
   ...MemoryScope.fields
 ])
-/** Names of properties that the library writes. In a text without a `hash` that the library wrote, they are properties of the author. */
+/** Names of properties that are the library's own if the text has a `hash` in the library's format. Otherwise they are the author's. */
 const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "revision", "summaryDerived"]
 
 /**
@@ -266,7 +269,7 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-/** Returns the default summary of a note: the file's name without `.md`, or `Untitled` if the name is blank. */
+/** Returns the file's name without `.md` as a summary; `Untitled` if the name is blank. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.parsePath(path).name) || "Untitled"
 
 /**

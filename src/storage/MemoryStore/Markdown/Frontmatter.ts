@@ -14,7 +14,10 @@ const maxMatter = 32_768
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Frontmatter properties that are not fields of a record. Every write preserves them. */
+/**
+ * Frontmatter properties that are not fields of a record. A write preserves them, unless it is a purge, or changes the metadata entry of
+ * the same name.
+ */
 export type Extra = Readonly<Record<string, unknown>>
 
 /** Ranges of the parts of a text, in UTF-16 units from its start. */
@@ -42,7 +45,7 @@ export const locate = (text: string): Either.Either<Parts, string> => {
   })
 }
 
-/** Returns the whole text as the body. Used if the frontmatter cannot be read. */
+/** Returns the text as the body, without a BOM and without one line break at each end. Used if the frontmatter cannot be read. */
 export const bodyOf = (text: string): string =>
   text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
 
@@ -101,7 +104,7 @@ const full = (text: string): Either.Either<Matter, string> =>
  */
 export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
-    // the library's own search for duplicate keys, and its texts of errors, take quadratic time
+    // the YAML library's search for duplicate keys, and its error texts, take quadratic time
     try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", prettyErrors: false, uniqueKeys: false }),
     catch: (error) => `frontmatter: ${fault(error, text)}`
   }).pipe(

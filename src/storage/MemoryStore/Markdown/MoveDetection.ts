@@ -82,7 +82,7 @@ export const findMissing = (
 
 /**
  * Returns the new files to which missing notes were moved. Each returned file has the record of its missing note. `found` contains the
- * files of the scan, by path. Cost: reads each new file.
+ * files of the scan, by path. Cost: reads each new note in a tenant and scope with a missing note.
  */
 export const find = (
   { context, fs, history, reader }: {
@@ -319,7 +319,7 @@ const pairsOf = (text: string): Pairs => {
   return { counts, total: pairs.length }
 }
 
-/** Matches each word. In scripts without spaces between words, matches each character. */
+/** Matches each word. Each Han, kana or Thai character counts as a word. */
 const word =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
 

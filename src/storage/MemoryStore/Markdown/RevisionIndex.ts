@@ -135,7 +135,10 @@ export const liveLines = (bytes: Uint8Array, locations: ReadonlyArray<RevisionLo
     return kept
   })
 
-/** Reads missing times of newest revisions that are tombstones (an earlier release saved none). Maps each location to a copy with times. */
+/**
+ * Reads missing times of newest revisions that are tombstones (an earlier release saved none). Maps the location of each readable one to a
+ * copy with times.
+ */
 export const withTimes = (
   read: (location: RevisionLocation) => Effect.Effect<Option.Option<HistoryLine.WrittenRevision>, MemoryError>,
   all: ReadonlyArray<RevisionLocation>
@@ -153,8 +156,8 @@ export const withTimes = (
   })
 
 /**
- * Returns the records that a batch purges. `isInternal`: whether all are the library's own records. `isIndexed`: whether they are, and the
- * index knows all their lines, except those of batches that were rolled back and damaged ones.
+ * Returns the records that a batch purges. `isInternal`: whether all are the library's own records. `isIndexed`: whether, in addition,
+ * `erased` has all their lines, apart from damaged lines and lines of rolled-back batches.
  */
 export const purgedBy = ({ erased, locations }: HistoryLine.Batch) => {
   const records = locations.filter(({ isErased }) => isErased)
@@ -177,8 +180,9 @@ export type Purged = ReadonlyArray<Pick<RevisionLocation, "tenant" | "id" | "off
 
 /**
  * Returns the locations of all lines of these records before their offsets, in the order of the file. An index lacks some of these lines:
- * those of revisions beyond `revisionsKept`, of batches that were rolled back, and damaged ones. Also returns the lines of any record that
- * a process began to erase before it died. The lines in `known` come last, also damaged ones. `bytes` is the whole history file. Cost: reads the metadata of each line.
+ * those of revisions beyond `revisionsKept`, of batches that were rolled back, and damaged ones. Also returns each half-erased line of any
+ * record: a process died while it overwrote the line. A damaged line is found only if its id is readable. The lines in `known` come last,
+ * also damaged ones. `bytes` is the whole history file. Cost: reads the metadata of each line.
  */
 export const linesOf = (
   bytes: Uint8Array,

@@ -26,8 +26,8 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Reads the revisions of a vault's records. */
 export interface RevisionReader {
   /**
-   * Returns a record as its file has it. If there is no file, the result is the record's last revision in the history, as a tombstone.
-   * `None` if no revision can be read.
+   * Returns a record as its file has it. If the file is damaged, the result is the last good revision. If there is no file, the result is a
+   * tombstone with the content of the newest undamaged revision in the history. `None` if no revision can be read.
    */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
   /** Returns up to `limit` revisions, newest first, including the current one. Skips a revision if its line in the history is damaged. */
@@ -297,8 +297,8 @@ export const hasFormat1 = (fs: VaultFileSystem): Io<boolean> =>
   Effect.map(Effect.forEach([revisionsFolder, journal, log], fs.stat), (all) => all.some(Option.isSome))
 
 /**
- * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Lines that cannot be read are skipped.
- * `segments` maps folder names to tenants, since a folder name may be a hash of the tenant.
+ * Returns the earlier revisions of each record, oldest first, with the record's tenant and id. Skips lines that cannot be read. `segments`
+ * maps folder names to tenants, since a folder name may be a hash of the tenant. A hash that `segments` lacks is skipped, too.
  */
 export const readFormat1 = (
   fs: VaultFileSystem,

@@ -37,7 +37,7 @@ import type { VaultState } from "./VaultState.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** The search index of each tenant. `encoding` encodes the index in steps. */
+  /** The search index of each tenant that has a complete one. `encoding` encodes the index in steps. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
   /** Locations of all revisions in the history. Absent, for example, if some `.md` files are not synced yet. */
   readonly history?: HistoryLine.HistoryIndex | undefined
@@ -45,7 +45,7 @@ export interface Snapshot {
 
 /** A snapshot that was read. */
 export interface Loaded extends Omit<Snapshot, "indexes"> {
-  /** The encoded search index of each tenant. */
+  /** The encoded search index of each tenant that had a complete one. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether every entry has a revision in the history, and the newest one has the same content as the entry's file. */
   readonly isPlaced: boolean
@@ -253,8 +253,8 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 const signature = 65
 
 /*
- * Loads a vault's snapshot when the vault opens. Saves a snapshot if enough has changed, from time to time during use, and when the vault
- * closes. A killed process therefore leaves a snapshot, too.
+ * Loads a vault's snapshot when the vault opens. Saves a snapshot from time to time during use, and when the vault closes, but only if
+ * enough has changed. So even a killed process usually leaves a snapshot.
  */
 
 /** Saves and removes the snapshot of a vault. */
@@ -369,8 +369,8 @@ const spacing = 60_000
 const rest = 20
 
 /**
- * Runs `save` ten seconds after opening, and then again and again. Each pause ends a minute after the next call of the store. If saves are
- * slow, the pause is longer. A failure is logged only at debug level: without a snapshot, the next process opens the vault more slowly.
+ * Runs `save` ten seconds after opening, and then again and again. Each further save waits for a call of the store, and then for a minute,
+ * or longer if saves are slow. A failure is logged only at debug level: without a snapshot, the next process opens the vault more slowly.
  */
 export const keep = (
   save: Effect.Effect<void, MemoryError>,

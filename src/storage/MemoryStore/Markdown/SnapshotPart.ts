@@ -1,8 +1,8 @@
 /**
  * Encodes and decodes the parts of a snapshot. Compression runs on Node's thread pool.
  *
- * Each entry is one flat JSON array of field values, without field names. Nested objects and arrays would take twice as long to parse. The
- * bodies follow the arrays as plain text.
+ * Each entry is one JSON array of field values, without field names. The fields of its record and its location are elements of the same
+ * array. An object or array for each would take twice as long to parse. The bodies follow the arrays as plain text.
  */
 import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
@@ -374,7 +374,10 @@ export function* locate(
 /** Number of entries or locations that are processed per step. */
 const atATime = 256
 
-/** Whether an entry and a location agree in all common fields. The snapshot then stores these fields only once. */
+/**
+ * Whether an entry and a location agree in all common fields, and the revision removes no file. The snapshot then stores these fields only
+ * once.
+ */
 export const sharesFields = (
   { hash, path, row: { record }, tenant }: Entry,
   location: HistoryLine.RevisionLocation

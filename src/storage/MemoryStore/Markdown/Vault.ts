@@ -107,7 +107,7 @@ export const open = (
     const { unreadFiles } = history
     /** Batches whose files could not be written, with the earlier content of these files. These batches must be rolled back. */
     const failed = new Map<History.Batch, WritePlan.Before>()
-    /** Whether this process wrote files that may not be synced yet. */
+    /** Whether this process has written files since the last call of `Vault.checkpoint`. */
     let isWritten = false
     /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
@@ -165,7 +165,7 @@ export const open = (
         const paths = unread.map(([path]) => path).filter(Layout.isRecord)
         if (isRenewed) yield* publishScan(state.scan, locked)
         else if (paths.length > 0) yield* publishScan(state.scanPaths(paths), locked)
-        // an older history may have replaced the history. The files then have revisions that the older history lacks
+        // a person may have put back an older copy of the history. The files then have revisions that this copy lacks
         if (isRenewed && history.isThere()) yield* complete(changedRecords, locked)
         if (isRenewed) readGeneration = generation
         for (const [path, batch] of unread) {
@@ -177,7 +177,8 @@ export const open = (
           before !== after || removed.length > 0
         for (const { isOurs, number, locations } of history.pending()) {
           if (number <= lastReadBatch) continue
-          if (isOurs ? locations.some(isWriting) : filesOf(locations).some(isUnread)) break // `written` sets `lastReadBatch` for our writes
+          // the callback `written` below sets `lastReadBatch` for our writes
+          if (isOurs ? locations.some(isWriting) : filesOf(locations).some(isUnread)) break
           lastReadBatch = number
         }
       })
@@ -242,7 +243,7 @@ export const open = (
         readGeneration = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    /** Writes batches. First makes a checkpoint, if possible, before a purge of a record that was written in a pending batch with others. */
+    /** Writes batches. If one purges a record that is in a pending batch of several revisions, first tries to make a checkpoint. */
     const write = (batches: ReadonlyArray<Commit.Prepared>) => {
       const purges = batches.filter(({ isSeparate }) => isSeparate)
       const isPurged = ({ id, tenant }: History.RevisionLocation) =>
@@ -300,8 +301,8 @@ export const open = (
           }
         })
     /**
-     * Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. The lines that the index knows
-     * are the last ones, so that another process notices that they are not erased if this one dies before.
+     * Overwrites the history lines of purged records, and removes the snapshot if it may contain their texts. The lines that the index knew
+     * are overwritten last. Another process looks at the last of them to see whether the erasure is complete.
      */
     const overwriteLines = (batch: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
