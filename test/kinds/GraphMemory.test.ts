@@ -51,7 +51,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "`relationships` returns the incoming and outgoing relationships of an entity",
+      "`relationships` returns an entity's incoming and outgoing relationships, filtered by direction, type, weight and limit",
       (graph) =>
         Effect.gen(function*() {
           const { record } = yield* graph.addEntity(ada, {
@@ -147,7 +147,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`traverse` refuses a depth, limit or weight out of range, and `findPath` a `maxDepth` or `maxVisits` out of range",
+      "`traverse`, `relationships` and `findPath` refuse invalid numbers in their options",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -200,7 +200,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` fails with `unsupported` if it finds no path through `maxVisits` entities and linked entities remain unvisited",
+      "`findPath` fails with `unsupported` if `maxVisits` stops it before it finds a path or has visited all linked entities",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -420,7 +420,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "strings of the Big List of Naughty Strings that are not blank are accepted as name, type and property",
+      "non-blank strings of the Big List of Naughty Strings are accepted as name and type, and all but `__proto__` as property",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")

@@ -131,7 +131,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "a counterfactual (a stored hypothesis) in a shared scope lists no belief of a narrower scope",
+    "`createCounterfactual` in the scope of an agent leaves out matching beliefs of a user's scope",
     (memory) =>
       Effect.gen(function*() {
         const mine = Viewer.make({ userId: "ada", agentId: "bot" })

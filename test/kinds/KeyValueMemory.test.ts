@@ -43,7 +43,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         ))
 
     law(
-      "a key keeps its value until `delete`, and a second `set` replaces the value in the same record",
+      "`set` replaces the earlier value of a key in the same record, and `delete` removes the key",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
@@ -178,7 +178,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry whose record was changed to another namespace or key is absent until the key is set again",
+      "an entry is absent while its record has another key, namespace or scope, and `set` stores the key again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)

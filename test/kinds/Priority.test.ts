@@ -13,7 +13,7 @@ const weights = FastCheck.record({ recency: weight, importance: weight, relevanc
 const names = ["recency", "importance", "relevance"] as const
 
 describe("AdaptiveMemory's priority", () => {
-  it("`sharesOf` scales the weights of recency, importance and relevance to a sum of 1", () => {
+  it("`sharesOf` scales its weights to a sum of 1, and returns `undefined` if all are 0", () => {
     for (const name of names) {
       assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
     }

@@ -81,7 +81,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
     }))
 
   law(
-    "`queryEpisodes` changes neither the stored records nor the results of later calls",
+    "`queryEpisodes` changes no stored record, and a repeated call returns the same episodes",
     (memory, store) =>
       Effect.gen(function*() {
         yield* three(memory)
@@ -110,7 +110,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
   )
 
   law(
-    "`getRecentFailures` returns only failed tasks, latest first, ten by default",
+    "`getRecentFailures` returns failed tasks, latest first, ten by default",
     (memory) =>
       Effect.gen(function*() {
         yield* three(memory)

@@ -35,7 +35,7 @@ describe("McpTokens", () => {
       }
     }))
 
-  it.effect("tokens are generated with SecureRandom, so the same seed gives the same token", () =>
+  it.effect("`generate` returns the same token for the same seed of the service `SecureRandom`", () =>
     Effect.gen(function*() {
       const make = McpTokens.generate("one", ada).pipe(Effect.provide(SecureRandom.layerSeeded("seed")))
       assert.deepStrictEqual(yield* make, yield* make)

@@ -129,7 +129,7 @@ describe("buildExtractionPrompt", () => {
     )
   })
 
-  it("the prompt leaves out memory that was injected into a message, but keeps similar text", () => {
+  it("the prompt leaves out memory injected into a message, but keeps similar text with its `<` escaped", () => {
     const block = PromptBlock.render({
       hits: [],
       leftOut: { limit: 1, budget: 0, folded: 0 },

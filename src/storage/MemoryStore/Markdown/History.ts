@@ -46,7 +46,7 @@ export interface History {
   readonly read: (location: HistoryLine.RevisionLocation) => Io<Option.Option<HistoryLine.WrittenRevision>>
   /** Whether the line of a revision is undamaged and still at its location. Cost: one read of the line. */
   readonly isWhole: (location: HistoryLine.RevisionLocation) => Io<boolean>
-  /** Counter of rewrites. It increases when a rewrite is noticed, and when the new file is read. Earlier locations are then invalid. */
+  /** Number that increases when a rewrite is noticed, and again when the new file is read. Locations in the old file are then invalid. */
   readonly generation: () => number
   /** Whether the file was rewritten, and is not read again yet. Locations are then invalid until `news` is called. */
   readonly isReplaced: Io<boolean>
@@ -75,7 +75,7 @@ export interface History {
   readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and syncs the file. Fails with `conflict` if another process appended first. Needs the lock. */
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
-  /** Rolls back a batch whose files could not be written. */
+  /** Rolls back a batch in the history, but leaves its files. Does nothing if the batch is not pending. Needs the lock. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Reads new lines. Rolls back failed appends of this process and incomplete batches of dead processes. Needs the lock. */
   readonly rollBackFailed: Io<void>
@@ -164,7 +164,7 @@ export const make = (fs: VaultFileSystem): History => {
       end += at
       const known = Math.max(lastCheckpoint, checkpoint)
       let open: Array<HistoryLine.Parsed> = []
-      /** Ends the current batch. The batch counts if it is complete, or if its `.md` files are on disk. */
+      /** Ends the current batch. It counts if it is complete or if its `.md` files are on disk, unless it was or will be rolled back. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
@@ -261,7 +261,6 @@ export const make = (fs: VaultFileSystem): History => {
       failed.delete(offset)
     }
   })
-  /** Rolls back failed batches, if there are any. */
   const rollBackIfFailed: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? rollBackFailed : Effect.void)
   /** Fails if the file has changed since it was read. Another process has then written, after that process or this one lost the lock. */
   const failIfChanged: Io<void> = Effect.flatMap(fs.stat(file), (stat) => {

@@ -1,5 +1,5 @@
 /**
- * The lines of the history, a vault's append-only file of all revisions. A line has a checksum, metadata and content, separated by tabs. A
+ * The lines of the history, a vault's append-only file of revisions. A line has a checksum, metadata and content, separated by tabs. A
  * batch is a group of revisions that take effect together. Each revision has one line, a part of its batch. The key `landed` marks a
  * checkpoint: the `.md` files of all batches up to this number are on disk. A compaction rewrites the file, with a new epoch in every line.
  *
@@ -74,7 +74,7 @@ export interface Batch {
   readonly locations: ReadonlyArray<Parsed>
   /** Locations of the revisions that the batch erases. The lines of these revisions have to be overwritten. */
   readonly erased: ReadonlyArray<RevisionLocation>
-  /** Generation of the history (see `History.generation`) in which the locations are those of these lines. */
+  /** Generation of the history in which `locations` and `erased` are valid (see `History.generation`). */
   readonly generation: number
   /** Whether this process appended the batch. Its files count as read once this process has written them. */
   readonly isOurs: boolean
@@ -87,7 +87,7 @@ export interface WrittenRevision {
   readonly frame?: Frame | undefined
 }
 
-/** The metadata of a line. Its types are not validated, since the checksum proves that the library wrote the line. */
+/** The metadata of a line. Its types are not validated: the checksum of an undamaged line proves that the library wrote the line. */
 export interface Meta {
   readonly epoch: number
   /** Byte offset of the line. Absent in the lines of revisions that a rewrite of the file wrote. */
@@ -175,7 +175,7 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // the checksum proves that the library wrote the line
 }
 
-/** Reads the metadata and the content of a line that may be damaged. Of damaged metadata, returns at most the id. */
+/** Reads the metadata and the content of a line that may be damaged. Of metadata that is no JSON object, returns at most the id. */
 export const partsOf = (line: Uint8Array): { readonly meta: Meta; readonly row: Uint8Array } => {
   const end = line.indexOf(tab, checksumLength + 1)
   const text = decoder.decode(line.subarray(checksumLength + 1, end < 0 ? line.length : end))
@@ -235,7 +235,7 @@ export interface Parsed extends RevisionLocation {
 /** Makes the location of a line from its metadata. The line starts at `offset`, and has `length` bytes. */
 export const parsedLine = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
-  id: meta.id ?? ("" as MemoryId), // only blank lines lack an id, and the id of a blank line is never used
+  id: meta.id ?? ("" as MemoryId), // only blank lines lack an id; no record has an empty id
   batch: meta.batch ?? 0,
   part: meta.part ?? 0,
   parts: meta.parts ?? 1,
@@ -341,7 +341,7 @@ export interface HistoryIndex {
   readonly dead: number
   /** Hash of the first 4 KiB and the last 4 KiB that the index covers. */
   readonly hash: string
-  /** Locations of all revisions. Those of one record are in order, newest first; adjacent, except in an index read from a snapshot. */
+  /** Locations of all revisions. The locations of one record are newest first, and adjacent unless the index was read from a snapshot. */
   readonly locations: ReadonlyArray<RevisionLocation>
 }
 

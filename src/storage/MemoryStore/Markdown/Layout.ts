@@ -5,9 +5,9 @@
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
  * ```
  *
- * The folder of a tenant, user, agent or run is named by the id, if the id matches `[a-z0-9_-]{1,64}`: every disk can store and distinguish
- * such names. An upper-case letter becomes `+` and the lower-case letter. A longer id, an id with other characters, and a device name of
- * Windows become `~` and a hash of the id. The frontmatter of each file below a `~` folder states the id.
+ * The folder of a tenant, user, agent, run, session or actor is named by the id, if the id matches `[a-z0-9_-]{1,64}`: every disk can store
+ * and distinguish such names. An upper-case letter becomes `+` and the lower-case letter. A longer id, an id with other characters, and a
+ * device name of Windows become `~` and a hash of the id. The frontmatter of each file below a `~` folder states the id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -247,7 +247,7 @@ export const belonging = (
 
 const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
-/** Compares the property `scope` with the scope of the record. Drover, another memory program, writes this property. */
+/** Returns the scope of the record. `Left` if the property `scope` contradicts it. Drover, another memory program, writes this property. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Record<string, unknown>>) => {
   const word = scope === MemoryScope.Global
     ? "global"
@@ -260,8 +260,8 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: stated }: Readonly<Reco
 }
 
 /**
- * Returns the staging folder of a process. The folder contains the process's temporary files while the process holds the vault's lock. A
- * thief of the lock first moves this folder away. The old holder can then no longer rename its temporary files into place.
+ * Returns the staging folder of a process. The folder contains the temporary files of fenced writes (see `VaultFileSystem.write`). A thief
+ * of the lock first moves this folder away. The old holder can then no longer rename its temporary files into place.
  */
 export const stagingFolderOf = (own: string): string => `${hidden}/turns/${own}`
 /**

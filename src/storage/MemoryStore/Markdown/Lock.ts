@@ -1,7 +1,7 @@
 /**
  * The lock of a vault. Only the process that holds the lock may write records, history and vectors; the snapshot is written without it. The
  * lock is a file that only one process can create. The holder writes heartbeats to the file. Another process steals the lock if the file
- * stays unchanged for `timeout`, by that process's clock. The thief first moves away the folder of the holder's temporary files
+ * stays unchanged for `timeout` by the clock of the thief. The thief first moves away the folder of the holder's temporary files
  * (`Layout.stagingFolderOf`). Then it renames the lock file. Only one of several renames succeeds. The holder keeps its lock file open. The
  * lock is lost if the lock's path has another inode, or no file.
  */
@@ -26,7 +26,7 @@ export interface Lock {
     self: Effect.Effect<A, E>,
     isWanted?: () => boolean
   ) => Effect.Effect<A, E | MemoryError.MemoryError>
-  /** Whether this process still holds the lock. Checked before writes that cannot be rolled back. */
+  /** Whether this process still holds the lock. Cost: one `stat`. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
@@ -98,7 +98,8 @@ export const make = (fs: VaultFileSystem, timeout: Duration.Duration): Effect.Ef
         for (;;) {
           const claim = yield* fs.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            // the lock is a link to a file in this process's staging folder. So a process that steals the lock can move this folder away
+            // the lock is a new link to a file in this process's staging folder. So the folder exists, and a thief of the lock can move it
+            // away
             if (claim.value.isFromStaging) return claim.value
             const isClaimed = Effect.map(fs.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? fs.remove(file, { force: false }) : Effect.void)
@@ -225,7 +226,6 @@ export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op =
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** An hour in milliseconds. */
 const hour = 3_600_000
 
 /**

@@ -33,8 +33,8 @@ import * as WritePlan from "./WritePlan.ts"
 
 /**
  * Opens the folder `options.root` as a store. If there is a snapshot, reads the snapshot and the files that changed after it. Otherwise,
- * reads all files. The store follows changes in the folder until the Effect scope closes. A snapshot is then saved if enough has changed.
- * Fails with `invalid_draft` if an option is out of range.
+ * reads all files. The store follows changes in the folder until the Effect scope closes, unless `options.poll` is infinite. A snapshot is
+ * saved during use and at the end, if enough has changed. Fails with `invalid_draft` if an option is out of range.
  */
 export const make = (
   options: Options
@@ -290,9 +290,9 @@ const repair = (
 }
 
 /**
- * Signs the records in files with an invalid signature, such as the files of a cloned vault. A file of this vault that a person has edited
- * counts, too, if it still has its old signature. Each such record then has the trust and the origin that its file states. Returns the
- * number of signed records. Use this only for a folder whose texts you trust.
+ * Signs the records in files that are named by a record's id and have an invalid signature, such as the files of a cloned vault. A file of
+ * this vault that a person has edited counts, too, if it still has its old signature. Each such record then has the trust and the origin
+ * that its file states. Returns the number of signed records. Use this only for a folder whose texts you trust.
  */
 const adopt = (
   fs: VaultFileSystem.VaultFileSystem,

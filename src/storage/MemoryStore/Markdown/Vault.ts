@@ -111,8 +111,8 @@ export const open = (
     let isWritten = false
     /** Sequence number of the last batch whose files this process has written or found on disk. */
     let lastReadBatch = 0
-    /** Sequence number of the last batch for which `catchUp` has checked whether its purged texts are erased. */
-    let lastCheckedPurge = 0
+    /** Pending batches for which `catchUp` has checked whether their purged texts are erased. */
+    const checkedPurges = new WeakSet<History.Batch>()
     /** Generation of the history (a counter of its rewrites) at the last scan of all files, or after this process's own last rewrite. */
     let readGeneration = 0
     /** Batches that purged texts, by sequence number. The texts are still in the history, because overwriting them failed. */
@@ -229,10 +229,10 @@ export const open = (
       yield* rollBackFailed
       yield* follow(true)
       for (const [batch, isPurge] of Array.from(pendingErasures.values())) yield* erasePurged(batch, isPurge)
-      for (const batch of history.pending().filter(({ number }) => number > lastCheckedPurge)) {
+      for (const batch of history.pending().filter((batch) => !checkedPurges.has(batch))) {
         const last = batch.isOurs ? undefined : batch.erased.at(-1) // still there, if the writer died before it erased the texts
         if (last !== undefined && !(yield* history.isErased(last))) yield* erasePurged(batch)
-        lastCheckedPurge = batch.number
+        checkedPurges.add(batch)
       }
       yield* sweep(guard)
       if (history.pending().reduce((sum, { locations }) => sum + locations.length, 0) > waiting) yield* checkpoint
@@ -308,9 +308,8 @@ export const open = (
       Effect.gen(function*() {
         const { isIndexed, isInternal, records } = purgedBy(batch)
         const lines = isIndexed && !isPurge ? batch.erased : yield* history.linesOf(records, batch.erased)
-        const isPending = (line: History.RevisionLocation) =>
-          history.pending().some(({ number }) => number === line.batch)
-        if (lines.some((line) => line.parts > 1 && isPending(line))) yield* checkpoint
+        const pending = new Set(history.pending().map(({ number }) => number))
+        if (lines.some(({ batch, parts }) => parts > 1 && pending.has(batch))) yield* checkpoint
         if (!isInternal) yield* WritePlan.removeDamaged(fs, records.map(({ id }) => id))
         yield* history.erase(lines, batch.generation)
         if (isPurge || !isInternal) yield* snapshot.remove // snapshots contain no internal records

@@ -25,8 +25,9 @@ export interface Context {
   /** Whether every signature counts as valid. Each record then has the trust and the origin that its text states. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * Selects how to read notes that this library did not write. With `whole`, each note is a record (see `ForeignNote`). If absent, a note
-   * with an invalid field is not a record, and properties do not become metadata. Earlier releases did the same.
+   * Selects how to read notes that this library did not write. With `whole`, a note is a record even if parts of it cannot be read (see
+   * `ForeignNote`). If absent, a note with an invalid field is not a record, and properties do not become metadata. Earlier releases did
+   * the same.
    */
   readonly notes?: "whole" | undefined
 }
@@ -47,13 +48,13 @@ export interface Entry extends Seen {
   readonly hash: string
   readonly tenant: string
   readonly signed: boolean
-  /** Whether the text has an invalid signature, for example that of another vault. Default false. */
+  /** Whether the text has an invalid signature, such as that of another vault. False if `ForeignNote` reads the text. Default false. */
   readonly isSealed?: boolean | undefined
   readonly row: Stored
   readonly extra: Extra
   /** Text around the body of a note that this library did not write. Absent if the file has the library's format. */
   readonly frame?: Frame | undefined
-  /** The error of a damaged or unreadable file. `row` is then the last good revision. Absent if the file can be read. */
+  /** The error of a damaged or unreadable file. `row` is then the last good revision. Otherwise absent. */
   readonly damage?: MemoryError.MemoryError | undefined
   /** Reasons why parts of the text could not be read. Absent if there are none. */
   readonly issues?: ReadonlyArray<string> | undefined
@@ -68,7 +69,7 @@ export interface Bad extends Seen {
 /** The result of a scan for one path; `undefined` if no file at the path can be a record. */
 export type Found = Entry | Bad | undefined
 
-/** Stands for the status of a file that was not scanned yet. */
+/** Stands for an unknown status, such as that of a file that was not scanned yet. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
 /** Largest size of a file that is read, in bytes. A larger note that this library did not write is read up to this size. */
@@ -87,8 +88,8 @@ export interface Text {
 export const isNote = ({ notes }: Context, path: string): boolean => notes === "whole" && !Layout.parsePath(path).isOurs
 
 /**
- * Reads the text of a file; `None` if there is no file. In a note (a file that this library did not write), invalid UTF-8 is replaced. At
- * most `maxBytes` of a note are read. Fails with `corrupt` if any other file has invalid UTF-8.
+ * Reads the text of a file; `None` if there is no file. In a note (see `isNote`), invalid UTF-8 is replaced, and at most `maxBytes` are
+ * read. Fails with `corrupt` if any other file has invalid UTF-8.
  */
 export const textOf = (
   fs: VaultFileSystem,
@@ -140,7 +141,7 @@ const isInConflict = (text: string): boolean => {
 /** Longest message of an issue, in UTF-16 units. A longer message is cut. */
 const maxMessage = 300
 
-/** Makes the `corrupt` error for a file that is not a record, or is damaged. */
+/** Makes the `corrupt` error of a file. Cuts a long message (see `maxMessage`). */
 export const corrupt = (location: string, message: string): MemoryError.MemoryError => {
   const whole = `${Layout.shortened(location)}: ${message}`
   const shown = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
@@ -193,8 +194,8 @@ export const listFiles = (
 }
 
 /*
- * Selects a sample of the files for each scan. A scan reads these files even if their size and times are unchanged. This detects bit rot,
- * and changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
+ * Selects a sample of the files for each scan of the whole vault. A scan reads these files even if their size and times are unchanged. This
+ * detects bit rot, and changes by tools that restore a file's times. Each scan takes another sample, so that all files are read in turn.
  */
 
 /** Selects the samples of successive scans. */
@@ -243,7 +244,7 @@ export interface PendingScan {
   readonly found: Map<string, Found>
   /** Files that the scan could not read. `found` has them as they were known before. */
   readonly unread: ReadonlySet<string>
-  /** Returns a file as it was before the scan. */
+  /** Returns a file as the vault's state has it now, without the results of this scan. */
   readonly known: (path: string) => Found
   /** Registers that the file at a path agrees with the history. Other scans then ignore what they have already read from this file. */
   readonly confirm: (path: string) => void
@@ -252,9 +253,9 @@ export interface PendingScan {
 /** Completes scans, and remembers the files for which the history has a newer revision. */
 export interface Ahead {
   /**
-   * Starts a scan. The returned function completes the scan, and must be called after the files were read. If a file is older than its
-   * newest revision in the history, the function adds this revision to `found`. The function returns `false` if the history was rewritten
-   * since the start. All files must then be scanned again, since any file may have changed.
+   * Starts a scan. The returned function makes an effect that completes the scan, and must run after the files were read. If a file is
+   * older than its newest revision in the history, the effect adds this revision to `found`. The effect returns `false` if the history was
+   * rewritten since the start. All files must then be scanned again, since any file may have changed.
    */
   readonly begin: () => (scan: PendingScan) => Io<boolean>
   /** Whether the history had a newer revision of the file when the file was last scanned. */
@@ -279,9 +280,10 @@ export const makeAhead = (
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
   /**
-   * Returns each revision that was written after batch `since`, and whose file is older than the revision. Adds the paths of these files to
-   * the sets `behind` and `ahead`. If the history says that a file is gone, sets the file to `undefined` in `found`. Must run in one step
-   * if other scans may run at the same time. Each scan then sees in `ahead` every file that is older than the history.
+   * Returns revisions that were written after batch `since`, and whose files are older. Only the newest revision of a record counts. Adds
+   * the paths of these files to the sets `behind` and `ahead`. If the history says that a file is gone, sets the file to `undefined` in
+   * `found`. Must run in one step if other scans may run at the same time. Each scan then sees in `ahead` every file that is older than the
+   * history.
    */
   function* unseenRevisions(
     since: number,
@@ -295,7 +297,7 @@ export const makeAhead = (
     }
     const pending = history.pending().filter(({ number }) => number > since)
     const [theirs, ours] = Arr.partition(pending, ({ isOurs }) => isOurs)
-    // files that this process wrote since the scan began are left out: their writer adds them to the state once the batch is written
+    // files of this process's own pending batches after `since` are left out: their writer adds them to the state once the batch is written
     for (const file of filesOf(ours.flatMap(({ locations }) => locations))) found.delete(file)
     const own = new Set(ours.map(({ number }) => number))
     const locations = new Set<RevisionLocation>(theirs.flatMap(({ locations }) => locations))

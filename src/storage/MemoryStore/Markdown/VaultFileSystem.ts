@@ -37,7 +37,7 @@ export interface VaultFileSystem {
   readonly isLink: (path: string) => Io<boolean>
   /** Returns the status of a path, and whether the path is a link. The status of a link is the status of its target. */
   readonly status: (path: string) => Io<PathStatus>
-  /** Like `status`, but synchronous. Returns `undefined` if the status cannot be determined synchronously. */
+  /** Like `status`, but synchronous. Returns `undefined` for a folder or a link, and if the status cannot be read synchronously. */
   readonly statusNow: (path: string) => PathStatus | undefined
   /** Returns the topmost symbolic link among the folders above a path, if any. The path may then be outside of the vault. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
@@ -53,8 +53,6 @@ export interface VaultFileSystem {
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
   /** Reads the first `length` bytes of a file; invalid UTF-8 is replaced. `None` if there is no file. */
   readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
-  /** Reads a text, starting at a byte offset. */
-  readonly readFrom: (path: string, offset: number) => Io<string>
   /** Reads `length` bytes from an offset, by default to the end of the file. Returns no bytes if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
@@ -78,9 +76,12 @@ export interface VaultFileSystem {
   readonly createStaging: Io<void>
   /** Removes the staging folder of another process. Fenced writes and removals of that process fail until it creates the folder again. */
   readonly fence: (writerId: string) => Io<void>
-  /** Creates the file of a lock, with a text. Returns `None` if there is already something at the path. */
+  /** Creates the file of a lock, with a text. Returns `None` if the path is taken, except by an earlier claim of this process. */
   readonly claim: (path: string, text: string) => Io<Option.Option<LockFile>>
-  /** Removes a file. `isFenced` has the same effect as in `write`. */
+  /**
+   * Removes a file, if there is one. `isFenced` first moves the file into the staging folder. The move fails if another process has moved
+   * that folder away.
+   */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
   /** Removes a file, or a folder with its contents. Does nothing if the path does not exist. */
   readonly discard: (path: string) => Io<void>
@@ -249,8 +250,6 @@ export const make = (
           found(opened(relative, "r", (file) => file.readAlloc(BigInt(length))), relative),
           Option.map((bytes) => decoder.decode(Option.getOrElse(bytes, () => new Uint8Array())))
         ),
-      readFrom: (relative, offset) =>
-        Effect.map(io(bytesFrom(relative, offset), relative), (bytes) => decoder.decode(bytes)),
       bytesFrom: (relative, offset, length) =>
         Effect.map(found(bytesFrom(relative, offset, length), relative), Option.getOrElse(() => new Uint8Array())),
       writerId,

@@ -3,7 +3,7 @@
  * with a checksum each. The vault still opens if one copy is incomplete, empty or deleted, or has a wrong digit:
  *
  * ```text
- * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","checksum":"64 hex digits"}
+ * .effect-memory/vault.json        {"version":2,"key":"64 hex digits","notes":"whole","checksum":"64 hex digits"}
  * .effect-memory/vault.copy.json   the same
  * ```
  *
@@ -243,7 +243,7 @@ const stopped = (why: string) =>
 
 /*
  * Section: checks whether a vault's records were signed with a key. Without this check, nobody would notice a wrong key. Every signature
- * would be invalid, and every record would have the origin `file` and trust 2.
+ * would be invalid. A record would have the origin `file` and trust 2, unless the history has the text of its file.
  */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -260,7 +260,7 @@ interface Sealed {
 const most = 256
 /**
  * Largest difference between the last update of a record and the modification time of its file, in milliseconds. If the difference is
- * larger, the file was changed after the library wrote it.
+ * larger, the file counts as changed after the library wrote it.
  */
 const moment = 2_000
 /** Number of invalid signatures that disprove a key with a valid checksum. Files that a person may have edited do not count. */
@@ -311,7 +311,7 @@ interface Verdict {
   readonly holds: boolean
   /** Whether the key may be the right one. The key is wrong if too many signatures are invalid: see `judge`. */
   readonly fits: boolean
-  /** Whether a record with an invalid signature was found before a valid one. It was edited, or signed with another key. */
+  /** Whether an edited record, or one signed with another key, was found. The search ends at the first valid signature. */
   readonly strangers: boolean
 }
 

@@ -70,7 +70,10 @@ export interface VaultState {
     location: RevisionLocation,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
-  /** Scans the files at these paths, and returns the changes. */
+  /**
+   * Scans the files at these paths, and returns the changes. Also scans unknown files if a note is missing, or all files if the history is
+   * rewritten meanwhile.
+   */
   readonly scanPaths: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
@@ -357,7 +360,9 @@ interface Scan {
   /** Whether the scan covers every file of the vault. */
   readonly isWhole: boolean
 }
-/** The result of a scan so far. `times` has the value of the counter `epoch` when each file was read. */
+/**
+ * The result of a scan so far. `times` has the value of the counter `epoch` when each file was last read or confirmed (see `PendingScan`).
+ */
 interface Findings {
   /** Files that could not be read. `found` has their last known state. */
   readonly unread: Set<string>
@@ -378,7 +383,7 @@ const isCanonical = ({ path, row, tenant }: Entry): boolean =>
 
 /**
  * Returns the tenant whose folder contains a file. Ignores the tenant that the file's text states. If the folder's name is a hash, looks
- * for the tenant in `known`; if it is not there, returns the folder's name, which is no tenant's.
+ * for the tenant in `known`. Returns the folder's name if no tenant in `known` matches.
  */
 const tenantOf = (path: string, known: Iterable<string>): string => {
   const folder = Layout.parsePath(path).tenant

@@ -280,8 +280,8 @@ const noteOf = (
   })
 
 /**
- * Returns the text of a note for its next revision, `next`. If `next` restores an earlier revision, the result is exactly the earlier text.
- * Otherwise the current text is edited to have the new content. Fails with `invalid_draft` if no such edit is possible.
+ * Returns the text of a note for its next revision, `next`. If `next` restores a revision whose text is in the history, the result is
+ * exactly that text. Otherwise the current text is edited to have the new content. Fails with `invalid_draft` if no such edit is possible.
  */
 const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
   Effect.gen(function*() {

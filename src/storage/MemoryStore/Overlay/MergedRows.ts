@@ -34,8 +34,8 @@ export interface Options extends Pick<TenantIndex.Options, "kinds" | "analyzer">
 /** The merged rows of a branch and its base store, by tenant. */
 export interface MergedRows {
   /**
-   * Returns the up-to-date index of a tenant. Cost: linear in the rows that changed since the last call. If the base store cannot list its
-   * changed rows, the cost is linear in all rows.
+   * Returns the up-to-date index of a tenant. Usual cost: linear in the rows that changed since the last call. The first call, and each
+   * call for which the base store cannot list the changed rows, reads all rows.
    */
   readonly tenantIndex: (tenant: string) => Io<TenantIndex.TenantIndex>
   /** Registers rows that the branch has written or removed. The next call of `tenantIndex` reads them again. */
@@ -209,8 +209,8 @@ export const write = (row: Row, next: Stored | undefined): Row | undefined => {
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
 /**
- * Returns the mutations by which a commit writes a record of the branch to the base store. There are none if the record was created and
- * forgotten in the branch, or if the record belongs to an instruction file.
+ * Returns the mutations by which a commit writes a record of the branch to the base store. There are none if the record was created in the
+ * branch and is now forgotten or expired, or if the record belongs to an instruction file.
  */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, isPurged } = row

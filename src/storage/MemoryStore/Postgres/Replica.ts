@@ -49,7 +49,7 @@ export const watchStandby = (
     const check = Effect.gen(function*() {
       const started = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
       const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
-      // false if the standby was promoted to a primary. The data may then differ from those of the old primary
+      // false if the standby was promoted to a primary, since its data may then differ from those of the old primary
       const hasReplayed = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
       ])

@@ -140,7 +140,6 @@ const eraseRows = (
 
 const insertErased = insert({ table: "memory_gone", columns: { partition: "text", version: "number", id: "text" } })
 
-/** Makes the statements that delete the rows of these ids from a table. */
 const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): ReadonlyArray<Statement> =>
   Array.from(
     { length: Math.ceil(ids.length / batchSize) },
@@ -233,7 +232,6 @@ const rowOf = (entry: Entry, versions: ReadonlyMap<string, number>): Cells => {
 const encodedOf = ({ length, stored }: Entry, terms: ReadonlyMap<string, number>): string =>
   stored.forgotten ? "" : OutlineIndex.encode(stored.record, terms, length)
 
-/** Makes the statements that replace the names of the written records. */
 const replaceNames = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const named = (role: string, id: MemoryId, names: ReadonlyArray<string>) =>
     Array.from(new Set(names), (name) => [role, nameKey(name), id])

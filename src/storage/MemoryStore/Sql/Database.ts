@@ -39,7 +39,8 @@ export interface Dialect {
   readonly vector: string
   /**
    * SQL expression for an id of the database's history. The id changes if a fail-over or a restore may have lost commits. All cached
-   * versions of rows are then invalid. The id is `NULL` if it is unknown, for example on a standby.
+   * versions of rows are then invalid. The id is `NULL` if it is unknown, for example on a standby. It is also `NULL` in SQLite, where the
+   * history never changes.
    */
   readonly history: string
   /** Type of a column for bytes. */
@@ -54,7 +55,10 @@ export interface Dialect {
   readonly isBetween: string
   /** SQL that removes erased texts from the log of writes, as far as no other process reads it; `undefined` if the store cannot do so. */
   readonly emptyLog: string | undefined
-  /** Returns the statements that set up row-level security. A role that does not own the tables then sees only one tenant's rows. */
+  /**
+   * Returns the statements that set up row-level security, none in SQLite. A role then sees only one tenant's rows, except the tables'
+   * owner and roles that bypass such security.
+   */
   readonly guards: (tables: ReadonlyArray<string>) => ReadonlyArray<string>
 }
 
@@ -71,8 +75,9 @@ export interface Database {
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
    * Runs `body` in a transaction. PostgreSQL waits for writers of the same rows, SQLite for all writers. The transaction is rolled back if
-   * `body` fails, dies or is interrupted. If another writer causes a conflict, `body` runs again. So `body` must have no effects except its
-   * queries. `committed` runs after the commit, before the connection is used again, and cannot be interrupted.
+   * `body` fails, dies or is interrupted. If another writer causes a conflict, `body` runs again, up to `Driver.attempts` times. So `body`
+   * must have no effects except its queries. `committed` runs after the commit, before the connection is used again, and cannot be
+   * interrupted.
    */
   readonly transaction: <A>(
     body: (query: Query) => Effect.Effect<A, MemoryError>,
@@ -181,7 +186,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // ignores a failure of ROLLBACK: the connection is then lost, and the server rolls back by itself
+          // ignores a failure of ROLLBACK: the database has then rolled back already, or does so when it notices the lost connection
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)

@@ -1,4 +1,6 @@
-/** The stream of changes that other processes make after the subscription. The stream polls the table of changes. */
+/**
+ * The stream of changes that other engines make after the subscription, in this process or another. The stream polls the table of changes.
+ */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -60,9 +62,9 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
   })
 
 /**
- * Streams each change of another process once. A poll reads the changes that were committed between two snapshots. A change is therefore
- * not missed if its transaction commits late. An open transaction does not delay other changes. The changes of one record come in the order
- * of their commits.
+ * Streams each change of another engine once, if `convert` returns a value for the change. A poll reads the changes that were committed
+ * between two snapshots. A change is therefore not missed if its transaction commits late. An open transaction does not delay other
+ * changes. The changes of one record come in the order of their commits.
  */
 export const others = <A>(
   database: Database,

@@ -38,7 +38,7 @@ const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 /** Measured size in bytes of a partition without records. */
 const bytesOfPartition = 500
-/** Returns the bytes per number in a vector. If all vectors together have many numbers, each number is quantized to fewer bytes. */
+/** Estimates the bytes per number of a vector. `numbers` counts those of one model's vectors. Many numbers are quantized to fewer bytes. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
 /** Number of rows that are read in one step. A step takes about 10 ms, and then the event loop runs. */
 const stretch = 500
@@ -82,8 +82,8 @@ export interface IndexCache {
 }
 
 /**
- * Makes a cache of indexes. `capacity` is the largest estimated size of all indexes in bytes. If the indexes are larger, partitions are
- * evicted until the rest takes at most nine tenths of `capacity`. Cached texts may take another eighth of `capacity`.
+ * Makes a cache of indexes. If their estimated size exceeds `capacity` bytes, partitions are evicted down to nine tenths of `capacity`,
+ * except those of the current search and those being read. Cached texts may take another eighth of `capacity`.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
@@ -200,7 +200,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     (model === undefined || wanted.size === 0 || cache.models.get(model)?.added === cache.added) &&
     Array.from(wanted).every(([partition, version]) => (cache.parts.get(partition)?.version ?? -1) >= version)
 
-  /** Reads rows by id, and caches their texts. */
+  /** Reads rows by id, and caches their texts, except those of tombstones. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
     const cache = textCache // kept in a variable, since `forget` may replace the cache during the read
     return rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
@@ -270,7 +270,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   }
 }
 
-/** The versions of the partitions that one call sees, and the database from which the call reads. */
+/** Snapshot for one search: the versions of the partitions that its viewer sees, and the database from which it reads. */
 interface ReadSnapshot {
   /** The database from which the calls of `ask` read. A replica may lack rows that the primary has. */
   readonly source: Reading
@@ -316,7 +316,7 @@ const follow = (
       // removes erased ids before rows are added, since an erased id may have been written again meanwhile
       else for (const [, id] of erased) if (id !== null && part.ids.delete(idOf(id))) cache.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(cache, part) // an earlier read may have added rows before it failed
+    if (part.version === 0) clear(cache, part) // rows of an earlier or failed read may have been erased since
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(

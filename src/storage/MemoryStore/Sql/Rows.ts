@@ -221,7 +221,7 @@ export const byName = (
 /** Returns the key of a name in `memory_names`. The key is a hash, since a name can be as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
-/** A SQL condition on `memory_records`, with its parameters. */
+/** A SQL condition on `memory_records` or `memory_scopes`, with its parameters. */
 interface Condition {
   readonly sql: string
   readonly parameters: ReadonlyArray<Parameter>

@@ -88,7 +88,10 @@ const steps: ReadonlyArray<Step> = [
 /** Version of the tables that this release reads and writes. */
 export const current = steps.length
 
-/** Returns the version of the tables; 0 if there are none. Fails with `unsupported` if a later release made the tables. */
+/**
+ * Returns the version of the tables; 0 if `memory_meta` has no version yet. Fails if `memory_meta` is missing, or with `unsupported` if a
+ * later release made the tables.
+ */
 export const checkVersion = (name: string, query: Query): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     const version = Number((yield* metaOf(query, "version")) ?? 0)

@@ -145,8 +145,8 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
   })
 
 /**
- * Streams every record that passes the filter; with `forgotten: true`, the records in the trash. The records are read in pages. Each page
- * starts after the last record of the previous page.
+ * Streams the records of all pages of `list`, from the cursor `after` on. `limit` is the page size. Each page starts after the last record
+ * of the previous page.
  */
 export const stream = (
   store: BySearch,
@@ -190,8 +190,8 @@ export const pages = (
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
 /**
- * Returns the best hits. If the store cannot search by vector, a hybrid query searches by words only, and returns the reason in `failures`.
- * A query of mode `vector` then fails.
+ * Returns the best hits. If a search by vector is impossible, a hybrid query searches by words only, with the reason in `failures`, and a
+ * query of mode `vector` fails. A vector of wrong dimensions fails in both modes.
  */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
@@ -217,8 +217,8 @@ export const whyNot = (
   })
 
 /**
- * Returns the query that the store can answer. If the store cannot search by vector, a hybrid query becomes a search by words, with the
- * reason in `failures`. A query of mode `vector` then fails.
+ * Returns the query that the store can answer. If a search by vector is impossible, a hybrid query becomes a search by words, with the
+ * reason in `failures`, and a query of mode `vector` fails. A vector of wrong dimensions fails in both modes.
  */
 const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
   Effect.gen(function*() {
@@ -304,7 +304,7 @@ interface UsesInProcess extends Pick<MemoryRecord, "createdAt"> {
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, UsesInProcess>()
   const keyOf = (tenant: string, id: MemoryId) => `${tenant}/${id}`
-  // another process may have purged the record: a new record with its id was created at another time
+  // another `createdAt` means a new record with the id of an earlier one, so its count starts at 0
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses => {
     const known = record && table.get(keyOf(tenant, record.id))
     return known?.createdAt === record?.createdAt ? known?.uses ?? { count: 0 } : { count: 0 }

@@ -1,5 +1,5 @@
 /**
- * The target of the import `#builtins` in browsers. Other platforms use `BuiltinsNode`. In browsers, files are accessed only through the
+ * The target of the import `#builtins` in browsers. Node, Bun and Deno use `BuiltinsNode`. In browsers, files are accessed only through the
  * platform's `FileSystem`, and the snapshot is not compressed.
  */
 type Done = (error: Error | null, result: Uint8Array) => void
