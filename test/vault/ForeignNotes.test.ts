@@ -306,6 +306,23 @@ describe("an update of a hand-written note", () => {
       assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
     }))
 
+  it.scopedLive("the bytes of a forgotten note that is not UTF-8 are kept below .effect-memory until the note is purged", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      const latin = Buffer.from("Caf\xe9 au lait", "latin1")
+      fs.writeFileSync(path.join(root, "Latin.md"), latin)
+      const { store } = yield* opened(root)
+      yield* store.forget(system, [idOf("Latin.md"), idOf("Tea.md")])
+      const kept = () => {
+        const hidden = path.join(root, ".effect-memory/damaged")
+        return fs.readdirSync(hidden).map((name) => fs.readFileSync(path.join(hidden, name)))
+      }
+      assert.deepStrictEqual(files(root), {})
+      assert.deepStrictEqual(kept(), [latin])
+      yield* store.forget(system, [idOf("Latin.md")], { purge: true })
+      assert.deepStrictEqual(kept(), [])
+    }))
+
   it.scopedLive("a purge of a note leaves no text of the note on disk, not even in the snapshot", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))

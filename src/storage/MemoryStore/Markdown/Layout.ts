@@ -18,8 +18,10 @@ import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } fr
 
 /** The folder of the library's own files. Only the files in its subfolder `outbox` are records. */
 export const hidden = ".effect-memory"
-/** Path of the folder for the damaged files that `Vault.repair` replaced. The name of a file begins with the id of its record. */
+/** Path of the folder for files whose whole text no record has: damaged ones that were repaired, and forgotten notes read only in part. */
 export const damaged = `${hidden}/damaged`
+/** Returns the path in `damaged` for a file of a record. `hash` identifies the file's bytes. */
+export const damagedOf = (id: MemoryId, hash: string): string => `${damaged}/${id}-${hash.slice(0, 16)}`
 /** The folder of the library's internal records. These records contain raw conversations. Git ignores all files in `hidden`. */
 export const internal = `${hidden}/outbox`
 

@@ -276,8 +276,8 @@ const repair = (
         const { frame, path, tenant } = entry
         const content = yield* WritePlan.print(context, path, tenant, { record: row.record, extra, frame })
         yield* fs.makeFolder(Layout.damaged)
-        const hash = sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`).slice(0, 16)
-        yield* fs.move(path, `${Layout.damaged}/${row.record.id}-${hash}`)
+        const hash = sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`)
+        yield* fs.move(path, Layout.damagedOf(row.record.id, hash))
         yield* fs.write(path, content, { isFenced: true })
         const mended: Entry = { ...entry, row, extra, stat: nowhere, settled: false, hash: sha256(content) }
         if (history.newest(tenant, row.record.id)?.after !== mended.hash) yield* history.append([partOf(mended)])

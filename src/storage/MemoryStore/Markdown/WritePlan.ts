@@ -166,11 +166,11 @@ export const make = (
       const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
       // all files of the record are in `paths`. Any other path has no file, as was checked above
       const status = at === current?.path ? found : paths.includes(at) ? yield* fs.status(at) : nothing
-      const content = isRead
-        ? text.value.text
-        : paths.includes(at)
-        ? Option.getOrNull(yield* fs.readBytes(at))
-        : null
+      const bytes = isRead || !paths.includes(at) ? null : Option.getOrNull(yield* fs.readBytes(at))
+      const content = isRead ? text.value.text : bytes
+      if (bytes !== null && last?.forgotten && current?.isPartial) {
+        yield* fs.write(Layout.damagedOf(id, sha256(bytes)), bytes)
+      }
       before.push([at, { status, content }])
       hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
     }
