@@ -1,4 +1,7 @@
-/** Random searches by vector. The vector of a text counts certain words. Missing vectors are added to the store before each search. */
+/**
+ * Random searches by vector. The vector of a text counts certain words. Some texts have none (see `vectorOf`). Before each search, the
+ * store gets all other missing vectors.
+ */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"

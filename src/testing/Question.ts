@@ -62,7 +62,7 @@ export const mutation = (
     record({ _tag: constant("Restore" as const), name, revision: integer({ min: 0, max: 4 }), ifRevision: revision })
   )
 
-/** Replaces the name in a mutation by the id for which the name stands. */
+/** Adds to a mutation the id for which its name stands. A `Put` without a name gets no id. */
 export const resolved = (resolve: Resolve) => (mutation: Named<MemoryMutation>): MemoryMutation =>
   mutation._tag === "Put"
     ? {

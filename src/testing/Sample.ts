@@ -19,7 +19,7 @@ export const system = Viewer.system()
 /** Makes an id from a name. */
 export const id = MemoryId.stableId
 
-/** Makes a draft in Ada's scope, of a kind that is never deduplicated. */
+/** Makes a draft. By default, its scope is Ada's, and its kind is never deduplicated. */
 export const draft = (body: string, fields: Partial<Draft> = {}): Draft => ({
   scope: { userId: "ada" },
   kind: "reference",
@@ -27,7 +27,7 @@ export const draft = (body: string, fields: Partial<Draft> = {}): Draft => ({
   ...fields
 })
 
-/** Makes a draft in Ada's scope, of a kind that is deduplicated. */
+/** Makes a draft. By default, its scope is Ada's, and its kind is deduplicated. */
 export const fact = (body: string, fields: Partial<Draft> = {}): Draft => draft(body, { kind: "user", ...fields })
 
 /** Puts one draft and returns its record. Default viewer: Ada. */

@@ -55,7 +55,7 @@ export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
 /** Generates values of `ifRevision`: a revision with probability 1/6, else `undefined`. */
 export const revision = rarely(integer({ min: 0, max: 5 }))
 
-/** Generates viewers, of two tenants and with every reach (`exact`, `within` and `everyone`). */
+/** Generates viewers of two tenants: some of every reach (`exact`, `within` and `everyone`), and the viewer `System`. */
 export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
   Viewer.make({ userId: "ada" }),
   Viewer.make({ userId: "bob" }),

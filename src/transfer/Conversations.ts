@@ -1,5 +1,6 @@
 /**
- * Reads `conversations.json`, an export of ChatGPT or Claude. Each conversation becomes a thread, with the conversation's id in its name.
+ * Reads `conversations.json`, an export of ChatGPT or Claude. A conversation with messages becomes a thread. The thread's name contains the
+ * conversation's id, or its place in the file if it has no id.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

@@ -1,6 +1,6 @@
 /**
- * Copies one store into another. The row ids of threads and outboxes are derived from the secret of their store. A copy derives the ids
- * of thread rows and of outbox session rows again, from the target's secret. All other outbox rows keep their ids from the source.
+ * Copies one store into another. The library's rows of threads and outboxes have ids that are derived from the store's secret. In the
+ * target, thread rows and outbox session rows get ids derived from the target's secret. Other outbox rows keep their ids.
  */
 import type * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"

@@ -75,7 +75,7 @@ export const skip = (reason: string, place: string): Item => ({ _tag: "Skip", re
 /** The input of `record`: the fields of a record to import. */
 export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "body">> {
   readonly system: string
-  /** The id that the record has in the other system. */
+  /** Id of the record in the other system; its name, path or text there if it has no id. */
   readonly reference: string
   readonly kind: string
   readonly body: string
@@ -86,7 +86,10 @@ export interface Fields extends Partial<Omit<Draft, "id" | "source" | "kind" | "
   readonly lost?: ReadonlyArray<string> | undefined
 }
 
-/** Makes an item for a record. `id` defaults to an id derived from `system` and `reference`. Invalid tags and summaries are left out. */
+/**
+ * Makes an item for a record. `id` defaults to an id derived from `system` and `reference`. Leaves out an invalid summary, invalid tags,
+ * the tag `instructions`, and tags beyond `maxTags`.
+ */
 export const record = (
   { id, lost: others = [], place, reference, scope, summary, system, tags = [], ...fields }: Fields,
   context: Context

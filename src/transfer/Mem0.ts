@@ -36,7 +36,10 @@ const readFile = json(
 const readMemory = Schema.decodeUnknownEither(Memory)
 const isScope = Schema.is(MemoryScope)
 
-/** Decodes the file. The ids of a memory's user, agent and run become the scope of the record. `created_at` becomes `validAt`. */
+/**
+ * Decodes the file. The ids of a memory's user, agent and run become the scope of the record, unless `Context.overrules` is set.
+ * `created_at` becomes `validAt`; `expiration_date` becomes `expiresAt`.
+ */
 export const decode: Decoder = (text, context) =>
   Either.map(readFile(text), (file) => {
     const memories = "results" in file ? file.results : "memories" in file ? file.memories : file

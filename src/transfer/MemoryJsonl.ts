@@ -1,6 +1,7 @@
 /**
  * Exports a store to lines of JSON, and imports such lines. Use it for a backup, to move a store, or to give a person all data about them.
- * A line has a record with its stored revisions, uses and vectors, or some messages of a thread. `docs/transfer.md` describes the format.
+ * Each line between the first and the last has a record with its stored revisions, uses and vectors, or some messages of a thread.
+ * `docs/transfer.md` describes the format.
  *
  * Laws:
  * - A file that is read into an empty store and exported again with the same options stays the same, byte for byte. Exception: a store
@@ -73,7 +74,7 @@ export interface ReadReport extends Counts {
   readonly written: number
   /** Whether the line that marks the end of the file was read. If false, the file may be truncated. */
   readonly complete: boolean
-  /** Skipped lines, by reason. */
+  /** Skipped lines, by reason. Can also report that lines are missing before the last one. */
   readonly skipped: ReadonlyArray<Skipped.Skipped>
 }
 

@@ -1,4 +1,4 @@
-/** Laws of concurrent writers and of `ifRevision`: no write is lost, and no reader sees a part of a write. */
+/** Laws of concurrent writers and of `ifRevision`: no write is lost, and an interrupted `put` writes all of its drafts or none. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

@@ -16,7 +16,7 @@ import { ada, bob, draft, id, put, system } from "../Sample.ts"
 /** A text that stands for a user's words. No id, kind or name of this library contains this text. */
 const canary = "Canary 7F3A says"
 
-/** Values that contain the canary; each field rejects at least one of them. */
+/** Values that contain the canary. Each field rejects at least one of them, except the fields that `update` ignores in a patch. */
 const poisons: ReadonlyArray<unknown> = [
   canary,
   `${canary}\n\ud800`,

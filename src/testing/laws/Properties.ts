@@ -127,7 +127,7 @@ const tick = FastCheck.oneof(
 
 /**
  * Generates sequences of operations. Each operation comes with the time that passes before it. All these times together are less than an
- * hour, because a store compacts by itself every hour.
+ * hour, because a store may compact by itself after an hour.
  */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
@@ -147,9 +147,10 @@ interface Stranger {
 }
 
 /**
- * Generates a viewer, operations of this viewer, and writes of other viewers. The store generates the ids of the viewer's records, except
- * the id of the name `nobody`. The ids of other viewers' records are generated, or derived from the names `a`, `b` and `c`. The viewer's
- * operations may use the ids of these names, too. `isForeign` selects the writes of which the viewer sees nothing.
+ * Generates a viewer, operations of this viewer, and writes of other viewers. The store generates the ids of the viewer's records.
+ * Exception: the viewer may put the id `id("nobody")` while the store has generated no id. The ids of other viewers' records are generated,
+ * or derived from the names `a`, `b` and `c`. The viewer's operations, except puts, may use the ids of these three names, too. `isForeign`
+ * selects the writes of which the viewer sees nothing.
  */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({

@@ -94,7 +94,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   ]
 }
 
-/** Invalid filters, each with the reason of the error. A store that ignored the filter would return too many records. */
+/** Invalid filters, each with the reason of the error. */
 const badFilters: ReadonlyArray<readonly [Reason, object]> = [
   ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
   ["invalid_id", { ids: ["x"] }],

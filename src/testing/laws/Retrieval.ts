@@ -237,7 +237,8 @@ export const laws: ReadonlyArray<Law> = [
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))
         const embedding = { model: "m", vector: [1, 0] }
-        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported" // `invalid_draft`: a query below has no embedding
+        // a store with vectors reports `invalid_draft` for the query below that has no embedding
+        const reason = store.capabilities.vector ? "invalid_draft" : "unsupported"
         if (!store.capabilities.vector) {
           yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
         }

@@ -16,7 +16,7 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses, Trash } from "../Law.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../Sample.ts"
 
-/** Returns the bodies of the forgotten records that the viewer may restore, in the order of `list`. */
+/** Returns the bodies of the forgotten records that the viewer can list, in the order of `list`. */
 const trashed = (store: Service, viewer: Viewer.Any = ada, filter: MemoryFilter = {}) =>
   listed(store, viewer, { ...filter, forgotten: true })
 

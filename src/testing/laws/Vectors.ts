@@ -24,7 +24,7 @@ export const ofVectors = (
       }
     }))
 
-/** The vectors of the texts in these laws. The first dimension stands for tea, the second for trains. */
+/** Vectors of some texts in these laws; `embed` gives any other text [−1, 0]. The first dimension stands for tea, the second for trains. */
 const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
   "green tea": [1, 0],
   "black tea": [0.9, 0.1],

@@ -207,7 +207,8 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // the first draft is invalid; only `System` can write the second; their errors must not reveal whether the id exists
+                // the first draft is invalid; of these viewers, only `System` can write the second; the errors must not reveal whether the
+                // id exists
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>
