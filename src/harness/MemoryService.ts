@@ -31,6 +31,7 @@ import * as MemoryEvents from "./MemoryEvents.ts"
 import { MemoryManager } from "./MemoryManager.ts"
 import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
+import * as RateLimit from "./RateLimit.ts"
 import * as WritePolicy from "./WritePolicy.ts"
 
 /** The viewer on whose behalf the code acts. `as` provides it. */
@@ -204,7 +205,7 @@ const make = (
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
     yield* MemoryEvents.publishReports(redaction, events.publish)
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
-    const plugins = yield* WritePolicy.plugins(spec)
+    const plugins = yield* RateLimit.withProvided(spec.writesPerTurn)
     const publisher = MemoryEvents.makePublisher(events.publish)
     const { degraded } = publisher
     const policy = { rules: spec, events: publisher }

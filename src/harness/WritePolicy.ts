@@ -339,6 +339,7 @@ export const makeToolGuard = (
 ): ToolGuard => {
   const ask = (plugin: HarnessPlugin.HarnessPlugin, call: HarnessPlugin.ToolCall) =>
     Effect.suspend(() => plugin.beforeToolCall?.(call) ?? Effect.succeed(HarnessPlugin.allow)).pipe(
+      Effect.filterOrDieMessage((verdict) => ["allow", "deny"].includes(verdict.kind), "the plugin gave no verdict"),
       Effect.catchAllCause((cause) =>
         Effect.as(
           Effect.logWarning(`plugin ${plugin.id} died when asked about ${call.tool}`, cause),
@@ -348,19 +349,24 @@ export const makeToolGuard = (
     )
 
   const admit = (call: HarnessPlugin.ToolCall): Effect.Effect<void, MemoryTool.Failure> =>
-    Effect.forEach(plugins, (plugin) =>
+    Effect.forEach(plugins, (plugin, n) =>
       Effect.gen(function*() {
         const verdict = yield* ask(plugin, call)
         if (verdict.kind === "allow") return
         const { reason: message } = verdict
+        yield* tell("a refusal", ({ onRefused }) => onRefused?.(call), plugins.slice(0, n)) // these had allowed the call
         yield* events.denied(call, plugin.id, message)
         return yield* Effect.fail(
           MemoryTool.failure(plugin.id === RateLimit.id ? "rate_limited" : "unsupported", message)
         )
       }), { discard: true })
 
-  const tell = (event: string, f: (plugin: HarnessPlugin.HarnessPlugin) => Effect.Effect<void> | undefined) =>
-    Effect.forEach(plugins, (plugin) =>
+  const tell = (
+    event: string,
+    f: (plugin: HarnessPlugin.HarnessPlugin) => Effect.Effect<void> | undefined,
+    among = plugins
+  ) =>
+    Effect.forEach(among, (plugin) =>
       Effect.suspend(() => f(plugin) ?? Effect.void).pipe(
         Effect.catchAllCause((cause) => Effect.logWarning(`plugin ${plugin.id} died of ${event}`, cause))
       ), { discard: true })
@@ -385,15 +391,6 @@ export const makeToolGuard = (
     signal: (signal) => tell(signal._tag, ({ onEvent }) => onEvent?.(signal))
   }
 }
-
-/** Returns the provided plugins and `RateLimit`. Omits `RateLimit` if the spec's write limit is 0, or if a plugin has its id. */
-export const plugins = (spec: MemorySpec) =>
-  Effect.gen(function*() {
-    const plugins = yield* HarnessPlugin.provided
-    return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
-      ? plugins
-      : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
-  })
 
 /** Whether a failure is caused by wrong arguments, which a model can correct at once. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>

@@ -44,8 +44,8 @@ export interface HarnessPlugin {
   /** Allows or denies a call. Plugins are asked in order, up to the first denial. A defect counts as a denial. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Runs after an allowed call that had invalid arguments and wrote nothing. A plugin that counts calls can then subtract this call. `call`
-   * is the same object that `beforeToolCall` received.
+   * Runs after a call that this plugin allowed, but that a later plugin denied, or that had invalid arguments and wrote nothing. A plugin
+   * that counts calls can then subtract this call. `call` is the same object that `beforeToolCall` received.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }

@@ -71,6 +71,33 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
+  it.effect("a call that a plugin after the write limit denies, or gives no verdict on, is denied and does not use up the limit", () =>
+    Effect.gen(function*() {
+      const tool = yield* guarded
+      assert.strictEqual(yield* reason(tool.call({ text: "sk-123" })), "unsupported")
+      assert.strictEqual((yield* Effect.flip(tool.call({ text: "mute" }))).message, "the call could not be checked")
+      assert.strictEqual((yield* tool.call({ text: "fine" })).data, "fine")
+      assert.strictEqual(yield* reason(tool.call({ text: "second" })), "rate_limited")
+    }).pipe(Effect.provide(
+      MemoryService.layer().pipe(
+        Layer.provide(
+          HarnessPlugin.layer(
+            RateLimit.make({ writesPerTurn: 1 }),
+            Effect.succeed(noSecrets),
+            Effect.succeed({
+              id: "mute",
+              beforeToolCall: ({ input }) =>
+                // cast: a plugin without types may give no verdict
+                Effect.succeed(
+                  (JSON.stringify(input).includes("mute") ? undefined : HarnessPlugin.allow) as HarnessPlugin.Verdict
+                )
+            })
+          )
+        ),
+        Layer.provide(MemoryStore.layerInMemory)
+      )
+    )))
+
   it.effect("a limit of one write allows one of twenty concurrent calls, and one more after `turn_start`", () =>
     Effect.gen(function*() {
       const tool = yield* guarded

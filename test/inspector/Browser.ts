@@ -62,7 +62,7 @@ export const serving = (viewer: Viewer, drafts: ReadonlyArray<Draft>, args: Read
       (child) =>
         Effect.promise(() =>
           new Promise((resolve) => {
-            if (child.exitCode !== null) return resolve(undefined)
+            if (child.exitCode !== null || child.signalCode !== null) return resolve(undefined)
             child.once("exit", resolve)
             child.kill("SIGTERM")
           })

@@ -17,7 +17,7 @@ const words = [
   "rubbish",
   "\u0000\u0001\u0002",
   "\ud800",
-  "ï»¿{}",
+  "\ufeff{}",
   "[".repeat(5_000),
   "{\"a\":".repeat(2_000),
   "7".repeat(400),

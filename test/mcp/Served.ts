@@ -97,7 +97,7 @@ export const stdio: Effect.Effect<Served, never, Scope.Scope> = Effect.gen(funct
   const client = yield* connected(transport)
   const child = (transport as unknown as { readonly _process: ChildProcess })._process // the transport itself can write valid messages only
   const exit = Effect.async<number | null>((resume) => {
-    if (child.exitCode !== null) resume(Effect.succeed(child.exitCode))
+    if (child.exitCode !== null || child.signalCode !== null) resume(Effect.succeed(child.exitCode))
     else child.once("exit", (code) => resume(Effect.succeed(code)))
   })
   return {

@@ -337,7 +337,7 @@ export const writeFiles = (
 ): Io<void> =>
   Effect.gen(function*() {
     const { after, before, forgotten, removed, id, path, tenant } = location
-    if (path !== null && before === after) return // the file already had this text: an edit by hand, or a write that changed no text
+    if (path !== null && before === after && removed.length === 0) return // the file already had this text, for example by an edit
     if (history.newest(tenant, id)?.batch !== location.batch && !isErasure(history, location)) return // a later batch has newer content
     const known = new Set([before, ...[...history.locations(tenant, id), ...erased].map((old) => old.after)])
     const status = (at: string) =>
