@@ -1,4 +1,4 @@
-/** Enforces the shape of `src`: a folder imports from itself and from the folders above it in this list, never from those below. */
+/** Enforces the architecture of `src`. For example, a folder imports only from itself and from the folders above it in `strata`. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync } from "node:fs"

@@ -1,4 +1,7 @@
-/** README.md and other pages: README's length, all links and paths, and that the lists of docs/observability.md match `src`. */
+/**
+ * Checks README.md and other pages: README's length, relative links, paths in backticks, and that the lists of docs/observability.md match
+ * `src`.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"

@@ -56,7 +56,7 @@ const markdown = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
-/** Poll interval of stores that no other process writes to. Laws that advance the clock by days would otherwise poll all along. */
+/** Poll interval of stores that no other process writes to. It is long, since some laws advance the clock by days. */
 const rarely = "1 hour"
 
 const sqlite = Layer.unwrapScoped(
@@ -67,7 +67,7 @@ const sqlite = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
-/** A store on an engine that dies if it returns more than the bounds of its contract. */
+/** A SQLite store in memory. Its engine, made by `counting`, dies if it returns more rows than allowed. */
 const counted = Layer.scoped(
   MemoryStore.MemoryStore,
   Effect.gen(function*() {

@@ -27,5 +27,5 @@ export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   links: draft.links?.map((link) => ({ ...link, weight: positive(link.weight) }))
 }))
 
-/** Returns 0 for −0, which JSON cannot represent. Returns any other number unchanged. */
+/** Returns 0 for −0, which `JSON.stringify` writes as 0. Returns any other number unchanged. */
 const positive = (n: number): number => n === 0 ? 0 : n

@@ -39,7 +39,9 @@ export interface Refused {
 
 /** The operations of a store, run on the model. */
 export interface Model {
-  /** Applies a batch. `minted` lists the ids that the real store generated, in order; the model uses the same ids. */
+  /**
+   * Applies a batch. `minted` has an id for each draft without one, in order. If the real store created a record, it is that record's id.
+   */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -48,10 +50,10 @@ export interface Model {
     minted: ReadonlyArray<MemoryId>
   ) => ReadonlyArray<Applied> | Refused
   readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
-  /** Returns all records that match the filter. Ignores the limit and the cursor of the filter. */
+  /** Returns all records that the viewer sees and that match the filter, newest first. Ignores the limit and the cursor of the filter. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
-  /** Explains why a query without text does not return a record; `hit` if the query returns the record. */
+  /** Explains why a query without text does not return a record. `hit`: the query returns it. `filtered`: it does not pass the filter. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
   readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
@@ -260,7 +262,6 @@ const isHidden = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
   return row !== undefined && !sees(viewer, row.record.scope)
 }
 
-/** Returns the key of a record's use count. */
 const useKey = (tenant: string, id: MemoryId): string => JSON.stringify([tenant, id])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {

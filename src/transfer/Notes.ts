@@ -11,7 +11,7 @@ import { type File, type FolderDecoder, type Item, objectOf, record, skip } from
 
 /**
  * Decodes a folder of Obsidian notes. The tags in the frontmatter of a note become tags of the record. All other fields become metadata.
- * Hidden files and folders are skipped.
+ * Ignores hidden files and folders, and does not count them as skipped.
  */
 export const decodeObsidian: FolderDecoder = (files, context) =>
   files.flatMap((file): ReadonlyArray<Item> => {
@@ -35,8 +35,8 @@ export const decodeObsidian: FolderDecoder = (files, context) =>
 /**
  * Decodes the memory of Claude Code: `CLAUDE.md`, `CLAUDE.local.md` and the `.md` files in `memory`. Skips `MEMORY.md`, which only lists
  * the other files. The kind of a record is the `type` in the file's frontmatter: `user`, `feedback`, `project` or `reference` (default).
- * Name and description become the summary. All other fields become metadata, and so does any other `type`. Files in `memory` give the same
- * records whether `memory` or its parent is read.
+ * The name (or else the file's name) and the description become the summary. All other fields become metadata, and so does any other
+ * `type`. Files in `memory` give the same records whether `memory` or its parent is read.
  */
 export const decodeClaudeCode: FolderDecoder = (files, context) =>
   files.flatMap(({ path, text }): ReadonlyArray<Item> => {

@@ -1,7 +1,7 @@
 /**
- * Reads the graph of Zep or Graphiti. The file is an array of edges, or an object with the lists `edges`, `facts` and `nodes`, all
- * optional. The fact of an edge becomes a semantic record with the edge's times of validity. A node becomes an entity of `GraphMemory`. An
- * edge between two nodes also becomes a link between their entities.
+ * Reads the graph of Zep or Graphiti. The file is an array of edges, or an object with the optional lists `edges`, `facts` (also edges),
+ * `nodes` and `episodes` (skipped). The fact of an edge becomes a semantic record with the edge's times of validity. A node becomes an
+ * entity of `GraphMemory`. An edge between two nodes also becomes a link between their entities.
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

@@ -111,7 +111,7 @@ describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
         yield* call({ command: "view", path: "/memories" }),
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n0B\t/memories"
       )
-      // a deleted file can be created again
+      // a file can be created again at a path from which a file was renamed
       assert.include(yield* call({ command: "create", path, file_text: "" }), "File created")
       assert.strictEqual(yield* bodyOf(path), "")
     }).pipe(Effect.provide(layerOf(name))))

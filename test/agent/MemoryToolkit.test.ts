@@ -173,7 +173,10 @@ describe("MemoryToolkit.layerInjected", () => {
   const prefix = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content).split(/,\{[^{}]*\\n\\n<memory>/)[0]!
   const generate = (prompt: Prompt.RawInput) => LanguageModel.generateText({ prompt })
 
-  /** Makes a model with injected memory. Its viewer is the current one or, by default, Ada, who likes green tea. */
+  /**
+   * Makes a function that runs an effect with injected memory. It first stores that Ada likes green tea, and Bob black tea. Default viewer:
+   * Ada.
+   */
   const injected = (
     { asked, model }: ReturnType<typeof scripted>,
     memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest(),

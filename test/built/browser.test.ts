@@ -1,4 +1,7 @@
-/** The first program with an in-memory store, bundled for a browser: it runs without Node, and is small. */
+/**
+ * Bundles `examples/a-first.ts` with an in-memory store for a browser: the bundle runs without Node, and is small. Also bundles a program
+ * with a vault.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import { build } from "esbuild"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"

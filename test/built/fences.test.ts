@@ -11,7 +11,7 @@ const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf
   .filter((file) => file.endsWith(".ts"))
   .map((file) => join("src", file))
 
-/** Turns each `expression // => value` into an assertion. The expression begins after the last blank line. */
+/** Turns each paragraph `expression // => value` into an assertion. Blank lines separate paragraphs. */
 const asserted = (code: string): string =>
   code.split("\n\n").map((part) => {
     const [, expression, value] = /^([^]*?) \/\/ => (.+)$/.exec(part.trimEnd()) ?? []

@@ -1,4 +1,4 @@
-/** README.md and docs/compat.md name only what the package has. */
+/** Compares README.md and docs/compat.md with the package: exported names, error reasons, install lines and scripts. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -91,7 +91,7 @@ const strands = [
   ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
 ].flat()
 
-/** The names in nexus-agents' guide to memory; of its typed memories only the names that the guide lists. */
+/** The names in nexus-agents' guide to memory. */
 const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
   ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],

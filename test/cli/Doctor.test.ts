@@ -166,7 +166,7 @@ describe("effect-memory doctor on a vault", () => {
         fs.writeFileSync(fileOf(id), text.replaceAll("number", "letter"))
         fs.utimesSync(fileOf(id), past, past)
       }
-      // a scan also reads a sample of the files that seem unchanged, and takes their changes as edits, which `verify` does not report
+      // each scan also reads some files that seem unchanged, and takes a change in them as an edit; `verify` reports no edits
       const report = yield* sick(["verify", "--store", to])
       assert.isAtLeast(report.counts.files, 1)
       assert.lengthOf(report.findings, report.counts.files)

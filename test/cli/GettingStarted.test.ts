@@ -1,4 +1,7 @@
-/** Checks docs/cli.md as a newcomer reads it: runs its commands in an empty folder with the packed tarball and nothing else installed. */
+/**
+ * Runs the commands of Getting started in docs/cli.md, with only the packed tarball installed. Also checks that the page mentions all
+ * commands, shared options and exit codes.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { execFileSync } from "node:child_process"

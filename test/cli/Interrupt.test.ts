@@ -32,7 +32,9 @@ const filled = Effect.gen(function*() {
   return root
 }).pipe(Effect.provide(NodeContext.layer))
 
-/** Repeats an attempt to interrupt a command until the command is interrupted before its end. A copy must stop before it compares. */
+/**
+ * Repeats an attempt until the command is interrupted before its end. The command `copy` must be interrupted before it compares the stores.
+ */
 const untilStopped = <A extends { readonly code: number | null; readonly screen: string }, E, R>(
   attempt: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>

@@ -27,7 +27,7 @@ export interface Options {
   readonly cwd?: string | undefined
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly input?: string | undefined
-  /** Path of the program. Default: the built command. */
+  /** Path of the program that `run` starts; `onTerminal` and `execute` ignore it. Default: the built command. */
   readonly bin?: string | undefined
   /** Sends the signal `signal`, or types the text `type`, when the output matches `when`. */
   readonly react?: { readonly when: RegExp; readonly signal?: NodeJS.Signals; readonly type?: string } | undefined
@@ -75,7 +75,10 @@ export const told = (args: ReadonlyArray<string>, options: Options = {}): Effect
     return stdout
   })
 
-/** Runs the command with `--json`; decodes its answer by a schema, and fails on fields that the schema lacks. */
+/**
+ * Runs the command with `--json`, asserts that it succeeds, and decodes its answer by a schema. Dies if the answer has a field that the
+ * schema lacks.
+ */
 export const answered = <A, I>(
   schema: Schema.Schema<A, I>,
   args: ReadonlyArray<string>,
@@ -86,7 +89,10 @@ export const answered = <A, I>(
     Schema.decodeSync(Schema.parseJson(schema), { onExcessProperty: "error" })
   )
 
-/** Runs the command on a terminal that `script` of util-linux makes; returns its output to the typed input. */
+/**
+ * Runs the command on a terminal that `script` of util-linux makes, and types the input of the options. Returns the exit code and the whole
+ * output.
+ */
 export const onTerminal = (
   args: ReadonlyArray<string>,
   options: Options = {}
@@ -104,7 +110,10 @@ export const onTerminal = (
     ({ code, stdout }) => ({ code, screen: stdout })
   )
 
-/** The durable kinds of stores: the name of each, and an effect that makes an empty one, returns its address, and removes it later. */
+/**
+ * The durable kinds of stores. Each has a name, and an effect that returns the address of an empty place for a store. The place is cleared
+ * when the scope closes.
+ */
 export const stores: ReadonlyArray<readonly [name: string, address: Effect.Effect<string, never, Scope.Scope>]> = [
   ["a vault", Effect.map(folder, (root) => `vault:${path.join(root, "memory")}`)],
   ["a SQLite file", Effect.map(folder, (root) => `sqlite:${path.join(root, "memory.db")}`)],

@@ -26,7 +26,7 @@ const bob = Viewer.make({ userId: "bob" })
 
 const events = MemoryEvents.makePublisher(() => Effect.void)
 
-/** Returns the number of the cluster's messages to conversations, and the text of all these messages and of all replies. */
+/** Returns the number of the cluster's messages to conversations, and one text with these messages and every reply in the tables. */
 const tables = (cluster: Cluster) =>
   Effect.gen(function*() {
     const sql = Context.get(cluster, SqlClient.SqlClient)

@@ -27,7 +27,7 @@ import { never, rows } from "../harness/Outboxes.ts"
 import { ask } from "../postgres/Server.ts"
 import { program, times } from "../vault/Program.ts"
 
-/** The settings that the processes of a cluster share. Their timeouts are short, so that a dead runner is noticed soon. */
+/** The settings that the processes of a cluster share. Checks are frequent, so that a dead runner is noticed soon. */
 const sharding = {
   shardsPerGroup: 20,
   refreshAssignmentsInterval: "300 millis",
@@ -226,7 +226,7 @@ export const suite = (url: string): void =>
             }
           }
           assert.strictEqual(asks.size, appended)
-          // a runner that is killed between storing a plan and logging it leaves it out of the journal
+          // a runner that is killed after storing a plan, but before logging it, adds no entry for this plan to the journal
           assert.isAbove(planned.size, appended / 2)
           for (const count of asks.values()) again += count - 1
           yield* Effect.logInfo(

@@ -1,4 +1,7 @@
-/** Laws of the compat modules that `test/conformance` does not test: for which viewer an adapter acts, and what it copies. */
+/**
+ * Further laws of the compat modules, besides those in `test/conformance`: for example, for which viewer an adapter acts, and what it
+ * copies.
+ */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

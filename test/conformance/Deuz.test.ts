@@ -1,4 +1,7 @@
-/** The behaviour of Deuz's memory, tested through its own signatures. */
+/**
+ * The behaviour of Deuz's memory, tested through its own signatures. The tools and the pure helpers are tested through the modules of this
+ * library.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,4 +1,4 @@
-/** The behaviour of drover's memory, tested through its own signatures. */
+/** The behaviour of drover's memory. The adapter is tested through drover's own signatures, BM25 through those of this library. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -20,7 +20,7 @@ export const viewer = Viewer.make({ userId: "ada" })
 /** The services of `Nexus.layer`, and the store below them. */
 export type Kinds = Layer.Layer.Success<typeof Nexus.layer> | MemoryStore.MemoryStore
 
-/** Checks that a promise is rejected with a `MemoryError` that has this reason. */
+/** Checks that a promise is rejected with a value that has this `reason`. */
 export const refused = (reason: string, call: () => Promise<unknown>) =>
   Effect.map(rejection(call), (cause) => assert.deepInclude(cause, { reason }))
 

@@ -296,7 +296,7 @@ describe("Strands' callbacks of injection", () => {
 
 describe("Strands' extraction", () => {
   const said = (...texts: ReadonlyArray<string>) => texts.map((text) => Message.user(text))
-  /** Makes an extractor that keeps each message as a fact, and records its calls. */
+  /** Makes an extractor that returns each message as a fact and records its calls. A call for which `fails` returns true fails. */
   const extractor = (fails: (call: number) => boolean = () => false) => {
     const calls: Array<ReadonlyArray<string>> = []
     return {

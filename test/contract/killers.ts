@@ -1,6 +1,6 @@
 /**
- * Maps each mutant of `mutants.test.ts` (a store that breaks one law) to the title of a law that is known to detect it. To save time, this
- * law is tried first. All laws are tried if a mutant is not named here, or passes its law.
+ * Maps most mutants of `mutants.test.ts` (stores that are each broken in one way) to the title of a law that is known to detect the mutant.
+ * To save time, this law is tried first. All laws are tried if a mutant is not named here, or passes its law.
  */
 export const killers: Readonly<Record<string, string>> = {
   "scopes are compared as ids joined to a path":

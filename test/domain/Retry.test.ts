@@ -16,7 +16,7 @@ describe("MemoryError.retryOnConflict", () => {
       assert.strictEqual(yield* reason(MemoryError.retryOnConflict(lasting)), "conflict")
       assert.strictEqual(attempts, 1_001)
       attempts = 0
-      // interrupted by a timer, so the retries must yield to timers
+      // the timer interrupts the retries only if they yield to it
       yield* Effect.raceFirst(MemoryError.retryOnConflict(lasting), Effect.sleep(1)).pipe(
         Effect.withClock(Clock.make())
       )

@@ -12,7 +12,7 @@ const said: Trigger.TriggerEvent = { _tag: "Message", message: user("tea"), sequ
 const turnEnd: Trigger.TriggerEvent = { _tag: "TurnEnd" }
 const sessionEnd: Trigger.TriggerEvent = { _tag: "SessionEnd" }
 
-/** Waits until every fiber has run as far as it can. */
+/** Yields repeatedly, so that other fibers run as far as they can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
 /** Feeds a trigger the events of one conversation, and counts how often it fires. */

@@ -69,7 +69,7 @@ describe("InstructionFiles.seed", () => {
   const system = Viewer.system()
   const ada = Viewer.make({ userId: "ada" })
 
-  /** Runs a test in a folder with instruction files: it can seed them repeatedly, and read the tenant's records. */
+  /** Runs a test in a folder with instruction files. The test can seed the files repeatedly, and list the records that Ada sees. */
   const seeded = (
     body: (options: {
       readonly fs: FileSystem.FileSystem

@@ -20,7 +20,7 @@ const event = (at: number): MemoryEvents.MemoryEvent => ({
   purged: false
 })
 
-/** Waits until every fiber has run as far as it can. */
+/** Yields repeatedly, so that other fibers run as far as they can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
 /** Subscribes to the events. Returns an Effect that waits for the first `n` events, and returns their times. */

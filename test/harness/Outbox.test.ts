@@ -433,7 +433,7 @@ describe("an Outbox in which extractions fail", () => {
     }).pipe(memory))
 })
 
-/** Opens an outbox as `opened` does. When the test's scope closes, advances the clock until the outbox has closed. */
+/** Opens an outbox as `opened` does. When the test's scope closes, advances the clock by 30 seconds, so that the outbox can close. */
 const hanging = (...args: Parameters<typeof opened>) =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()

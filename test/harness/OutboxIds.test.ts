@@ -16,7 +16,7 @@ const computed = (viewer: Viewer.Viewer, session: string, name: string) =>
   stableId(`outbox:${canonicalJson(["default", Viewer.scopeOf(viewer), viewer.reach, session])}:${name}`)
 const names = ["session", "0/0", "1/0", "2/0", "3/0", "plan/0"]
 
-/** Makes a store with the ids of earlier versions, which follow from the conversation alone. */
+/** Makes a store on which outboxes give their rows the ids of earlier versions, which follow from the conversation alone. */
 const earlier = (store: MemoryStore.Service): MemoryStore.Service => ({
   ...store,
   sign: (_, text) => Effect.succeed(text)

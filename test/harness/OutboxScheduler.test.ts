@@ -4,7 +4,7 @@ import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/TestClock"
 import * as OutboxScheduler from "../../src/harness/Outbox/OutboxScheduler.ts"
 
-/** Waits until every fiber has gone as far as it can. */
+/** Yields repeatedly, so that other fibers run as far as they can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 300)
 
 /** Makes a scheduler with extraction runs of a given length, and records which began, in order, and which ended. */

@@ -36,7 +36,10 @@ export interface Model {
   readonly calls: Array<ReadonlyArray<string>>
 }
 
-/** Makes an extractor that returns one fact per message, numbered by the call. `before` runs first, and may fail, hang or die. */
+/**
+ * Makes an extractor that returns one fact per message: the message's first 50 characters and the number of the call. `before` runs first,
+ * and may fail, hang or die.
+ */
 export const model = (
   before: (contents: ReadonlyArray<string>) => Effect.Effect<unknown, MemoryError.MemoryError> = () => Effect.void
 ): Model => {
@@ -124,7 +127,7 @@ export const refused = MemoryError.make("invalid_draft", {
 })
 export const mute = MemoryError.make("model", { op: "test", message: "mute" })
 
-/** Waits until every fiber has run as far as it can, also those that wait for an iteration of the event loop. */
+/** Yields repeatedly, also to three iterations of the event loop, so that other fibers run as far as they can. */
 export const settled = Effect.repeatN(Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99), nextIteration), 2).pipe(
   Effect.zipRight(Effect.repeatN(Effect.yieldNow(), 99))
 )

@@ -1,4 +1,4 @@
-/** A store carries its redaction: services built on the store redact by it, and cannot write around it by mistake. */
+/** Services over a store apply the redaction of the store. Several of them refuse to build with a different redaction. */
 import { assert, describe, it } from "@effect/vitest"
 import { assertSome } from "@effect/vitest/utils"
 import * as Context from "effect/Context"

@@ -40,7 +40,7 @@ export const heard = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     return { events, result, tags: events.map(({ _tag }) => _tag) }
   })
 
-/** Yields 100 times, so that other fibers run as far as they can. */
+/** Yields repeatedly, so that other fibers run as far as they can. */
 export const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
 export const run = (viewer: Viewer.Viewer, options?: MemoryService.TestOptions) =>

@@ -1,4 +1,4 @@
-/** The laws of Threads. The first group runs over every store of `stores.ts`, the second group in memory or in SQLite. */
+/** The laws of Threads. The first group runs over each of the `stores` of `stores.ts`, the second group in memory or in SQLite. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -189,7 +189,7 @@ const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
   assert.isTrue(Array.from(rows.values()).every((row) => index.has(row)))
 }
 
-/** Units of work of a row. A build pauses after each such row, since `EventLoop.paced` pauses after 16,384 units. */
+/** Units of work of one row: more than the 16,384 after which `EventLoop.paced` pauses. So a build pauses after each row. */
 const aTurn = 131_072
 
 describe("EventLoop.LazyIndex", () => {

@@ -141,7 +141,8 @@ describe("Redaction.byPatterns", () => {
     "order 5555555555554, invoice 6011000000001, moment 1731234567898", // valid check digits, but no card of 13 digits begins so
     "card? 4222222222223", // the prefix and length of a card, without a valid check digit
     "password: \"\", password: \"required\", \"password\" is the name of a field, \"password\": 5",
-    "users 305012345678901230 and 512345678901234568, row 3000000000000004", // valid check digits, but no card has this prefix and length
+    // valid check digits, but the pattern of cards has no such prefix and length
+    "users 305012345678901230 and 512345678901234568, row 3000000000000004",
     "password: z.string().min(8), password = getpass.getpass(), password: this.form.password, secretKey = crypto.randomBytes(32)",
     "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
     "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",

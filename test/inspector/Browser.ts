@@ -20,7 +20,10 @@ export const browser = Effect.acquireRelease(
   (browser) => Effect.promise(() => browser.close())
 )
 
-/** Opens a page and records its problems: errors, violations of its content security policy, requests to other origins. */
+/**
+ * Opens an empty page. Records errors (except the statuses 401, 404 and 409), violations of the content security policy, dialogs, and
+ * requests to other origins.
+ */
 export const pageOf = (url: string, options: BrowserContextOptions = {}) =>
   Effect.flatMap(
     browser,

@@ -51,7 +51,7 @@ export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body of the response, parsed as JSON. */
+  /** The body of the response, parsed if its type is JSON; else `undefined`. */
   readonly json: any
 }
 

@@ -47,7 +47,7 @@ export type Call =
   | { readonly ask: "turn"; readonly texts: ReadonlyArray<string>; readonly isRead: boolean }
 
 export interface Agent {
-  /** Runs a call and returns its answer, together with the prompts that the model was given for it. */
+  /** Runs a call. Returns its answer and, except for a `turn`, the prompts that the model was given. */
   readonly ask: (
     viewer: Viewer.Viewer,
     call: Call,
@@ -92,7 +92,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
       planned: 2,
       undo: 2,
       asked: 2,
-      all: isForeign ? 0 : 1, // foreign viewers never call it, since it could forget records that the group sees
+      all: isForeign ? 0 : 1, // foreign viewers never call `forgetAll`, since it could forget records that the group sees
       turn: 6
     })
   ) {
@@ -204,7 +204,7 @@ const model = ({ system, user }: Completion.Prompt): unknown => {
   }
 }
 
-/** Makes a service, a manager and tools over a store, with vectors if the world has them. */
+/** Makes an agent over a store. The agent embeds texts only if `vectors` is true. */
 export const over = (store: MemoryStore.Service, vectors: boolean) =>
   Effect.gen(function*() {
     const prompts: Array<string> = []

@@ -3,16 +3,16 @@
  * an id of one store must stand for the same id of the other store, and the ids of both must have the same order.
  */
 export interface Difference {
-  /** A path into the answer, such as `hits.0.score`. */
+  /** Path into the answers, such as `answer.hits.0.score`, or a description, such as `a defect`. */
   readonly path: string
   readonly alone: unknown
   readonly crowded: unknown
 }
 
-/** Matches an id. In a cursor, also matches the hash after the id: ids are part of the hashed text, so the hash differs if they do. */
+/** Matches an id; in a cursor, also the hash after it. The hash is computed from ids, too, so it differs if the ids differ. */
 const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 
-/** Compares the answers of a run. Pairs the ids of both stores: an id of one store always stands for the same id of the other. */
+/** Compares the answers of a run. Unless `exact`, pairs the ids of both stores: an id of one always stands for the same id of the other. */
 export class Comparison {
   readonly #exact: boolean
 

@@ -1,6 +1,6 @@
 /**
  * Operations on a store as plain data, so that a failing sequence can be shortened, printed and run again. In place of ids, operations have
- * names, which are resolved when the operation runs; times are offsets in milliseconds from the time of the run.
+ * names, which are resolved when the operation runs; times are offsets in milliseconds from the time at which it runs.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"

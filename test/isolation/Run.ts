@@ -55,7 +55,7 @@ interface Pair {
 export interface Options {
   /** Whether a listener receives all changes in one order; a federation orders them per store only. Default true. */
   readonly ordersChanges?: boolean | undefined
-  /** Replaces the agent by one that leaks records, to test this test itself. */
+  /** Replaces the agent by one that lets a viewer notice other viewers, to test the isolation test itself. */
   readonly breaks?: ((agent: Agent.Agent) => Agent.Agent) | undefined
 }
 
@@ -166,7 +166,10 @@ const take = (
     }
   })
 
-/** Whether an operation of a foreign viewer would change records that the group sees. Such an operation is not run. */
+/**
+ * Whether an operation of a foreign viewer would change a record that the group sees, or a call of its agent could create one. Such an
+ * operation is not run.
+ */
 const isTheGroups = (
   { group }: World.World,
   { crowded, foreign }: Pair,
@@ -201,7 +204,10 @@ const isClaimed = (
 const saysNothingMore = ({ detail, message }: MemoryError) =>
   detail === undefined && message === "this id cannot be used"
 
-/** Subscribes each viewer of the group to the changes of both stores. The returned effect compares the changes since its last run. */
+/**
+ * Subscribes to both stores' changes, for each viewer of the group, and to the events of both agents. The returned effect compares what
+ * arrived since its last run.
+ */
 const listening = (
   group: World.World["group"],
   { alone, comparison, crowded }: Pair,

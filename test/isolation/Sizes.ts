@@ -4,7 +4,7 @@
  */
 import { isLong, times } from "../vault/Program.ts"
 
-/** Numbers of operations and of steps per world within which the test must detect every leaking store of `Mutants.test.ts`. */
+/** Numbers of operations and of steps per world within which the test must detect each store of `mutants` in `Mutants.test.ts`. */
 export const short = { operations: 600, steps: 160 } as const
 
 const steps = times(short.steps, 300)
@@ -14,7 +14,7 @@ export const sizes = {
   memory: { operations: times(short.operations, isLong ? 1_000_000 : 100_000), steps, logEvery },
   others: { operations: times(200, isLong ? 20_000 : 2_000), steps, logEvery: logEvery / 10 },
   agents: { operations: times(200, isLong ? 100_000 : 5_000), steps, logEvery: logEvery / 10 },
-  /** Smaller numbers, since a vault writes files at each step. */
+  /** Smaller numbers, since stores on a disk or a server are slower. */
   durable: {
     operations: times(100, isLong ? 20_000 : 2_000),
     steps: times(80, 300),

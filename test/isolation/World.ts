@@ -1,7 +1,7 @@
 /**
  * Random worlds. A world is a list of steps for two stores. Operations of the group, the viewers whose answers are compared, run on both
  * stores; operations of foreign viewers run on one store only, the crowded one. A viewer is foreign if no viewer of the group can see what
- * it writes. The group itself writes the records that its viewers share, such as Global ones, and so writes them in both stores.
+ * it writes. Only the group writes records that its viewers see, such as Global ones, so both stores have them.
  */
 import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
 import { fields, Global, type Ids, type MemoryScope } from "../../src/domain/MemoryScope.ts"
@@ -203,7 +203,8 @@ const foreign = (
       operation: { op: "call", call: Agent.make(dice, { ...author, isForeign: true }) }
     }
   }
-  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // most operations leave traces
+  // often makes puts, lists, or forgets and touches more frequent than usual
+  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }])
   return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
 }
 

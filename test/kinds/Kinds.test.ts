@@ -328,7 +328,7 @@ describe("every kind of memory", () => {
         Effect.gen(function*() {
           const nothing = yield* answers(kind.ask(bob, one, id(name)))
           for (const [n, said] of (yield* answers(kind.ask(ada, one, id(name)))).entries()) {
-            // a single note has no neighbours, and a session does not load an error, since an error has no confidence
+            // a single note has no neighbours, and a session loads no recorded error, since `recordError` sets no confidence
             if (!(name === "notes" && n > 0) && !(name === "learnings" && n === 2)) {
               assert.notDeepEqual(said, nothing[n], `${name} ${n}`)
             }

@@ -105,7 +105,7 @@ const message = Effect.gen(function*() {
 
 const unasked: Readonly<Record<string, string>> = {}
 
-/** Generates HTTP requests with the given headers, and sometimes with one wrong header. Body, path and method may be wrong, too. */
+/** Generates HTTP requests with the given headers, mostly with one wrong header. Body, path and method may be wrong, too. */
 const request = (headers: Readonly<Record<string, string>>) =>
   Effect.gen(function*() {
     const kind = yield* Random.nextIntBetween(0, 20)

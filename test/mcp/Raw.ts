@@ -7,7 +7,7 @@ export interface Answer {
   readonly status: number
   readonly headers: http.IncomingHttpHeaders
   readonly body: string
-  /** The JSON-RPC message in the body, which is JSON or an event stream. */
+  /** The JSON of the body, or of the first `data` line of an event stream; `undefined` if it is not JSON. */
   readonly json: any
 }
 

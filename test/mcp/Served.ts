@@ -16,7 +16,7 @@ import { made } from "../vault/Program.ts"
 
 const file = path.join(import.meta.dirname, "processes/mcp.mjs")
 
-/** The record of bob that each server starts with. */
+/** Id of the record of bob that each server starts with. */
 export const bobs = "01BBBBBBBBBBBBBBBBBBBBBBBB"
 export const secrets = /4711|sk-1234|safe/
 export const traces = /\n\s+at |\.m?[jt]s:\d+|node_modules/

@@ -53,8 +53,8 @@ export interface Stored {
   /** Whether the row is a tombstone. `record` is then the forgotten record, and its `updatedAt` is the time of forgetting. */
   readonly forgotten: boolean
   /**
-   * Hash of the record's content, for kinds that deduplicate. Several live rows may have the same key, because a put with an id is not
-   * checked for duplicates.
+   * Hash of the record's content, for kinds that deduplicate. Several live rows may have the same key: only a put without an id is checked
+   * for duplicates.
    */
   readonly dedupeKey?: string | undefined
 }
@@ -158,9 +158,9 @@ export interface Decision<out A> {
 export interface Decide<out A> {
   (found: Found): Either.Either<Decision<A>, MemoryError>
   /**
-   * Makes the same decision in steps, so that the event loop runs between the steps. Present if the batch is long. The rows that the engine
-   * has read must stay unchanged until the commit. An engine that calls `paced` must lock these rows, or check them before the commit. An
-   * engine that never calls `paced` is still correct, but blocks the event loop.
+   * Makes the same decision in steps, so that the event loop runs between the steps. Absent for short batches, for compaction and for
+   * `Copy`. The rows that the engine has read must stay unchanged until the commit. An engine that calls `paced` must lock these rows, or
+   * check them before the commit. An engine that never calls `paced` is still correct, but blocks the event loop.
    */
   readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
 }
@@ -209,8 +209,8 @@ export interface Changed {
 /**
  * Direct access to the rows of a store, for services built on the store. `read` and `revisions` ignore viewers. They also return
  * tombstones, and records whose `invalidAt` has passed. `page` returns what its arguments permit. The service `Retention` uses `overCap` to
- * find scopes with too many records. The outbox uses `tenantsWith` to find its tenants. A layer that changes what a store returns must also
- * wrap the store's reader.
+ * find scopes with too many records. The module `Outbox` uses `tenantsWith` to find tenants that may have queued messages. A layer that
+ * changes what a store returns must also wrap the store's reader.
  *
  * `transact` writes rows as given, as the module `Copy` requires. It does not check viewers, validate the rows, or apply policies. On a
  * read-only store, `transact` fails with `read_only`.
@@ -349,8 +349,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the names of the models for which the tenant has vectors, without repetitions. Cost: at most one item per model. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Returns the number of dimensions of the tenant's vectors of this model. The engine may return `expected` without a read if
-   * its last read returned this number. If the number has changed since then, the search `near` fails with `invalid_draft`.
+   * Returns the number of dimensions of the tenant's vectors of this model; `undefined` without vectors. The engine may return `expected`
+   * without a read if its last read found the same number. If the vectors have other dimensions by then, `near` fails with `invalid_draft`.
    */
   readonly dimensions: (
     tenant: string,
@@ -358,8 +358,8 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
     expected?: number
   ) => Effect.Effect<number | undefined, MemoryError>
   /**
-   * Returns texts that have no vector of the model, each text once. Texts of the library's own rows (scope `Internal`) are left out. Cost:
-   * at most `limit` texts.
+   * Returns texts that have no vector of the model, each text once. Leaves out a text if all rows with it are tombstones, expired, or the
+   * library's own (scope `Internal`). Cost: at most `limit` texts.
    */
   readonly pending: (
     tenant: string,

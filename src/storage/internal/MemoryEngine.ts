@@ -36,7 +36,6 @@ interface Memory extends Omit<Options, "trash"> {
   readonly trash: number
   /** Revisions by tenant and id, newest first. Each id has at least one revision. A tenant without rows has no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
-  /** Cache of the tenants' indexes. */
   readonly tenantIndexes: Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
@@ -296,8 +295,8 @@ export class Cache {
   }
 
   /**
-   * Caches the index of a tenant that has `rows` rows, tombstones included. Then evicts the least recently used small indexes, so that at
-   * most `maxSmallIndexes` are left.
+   * Caches the index of a tenant that has `rows` rows, tombstones included. If `rows` is 0, removes the index from the cache. Then evicts
+   * the least recently used small indexes, so that at most `maxSmallIndexes` are left.
    */
   keep(tenant: string, tenantIndex: TenantIndex.TenantIndex, rows: number): void {
     this.#small.delete(tenant)

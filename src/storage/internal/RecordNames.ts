@@ -33,8 +33,8 @@ export const wholeNameOf = (record: MemoryRecord): string | undefined => {
 }
 
 /**
- * Returns the names of a record. Its summary is a name. A Markdown file also has the suffixes of its path as names (`a/b/c`, `b/c`, `c`).
- * Any other record of origin `file` has its whole `reference` as a name, for example an id in another system.
+ * Returns the names of a record. Its summary is a name. A Markdown file `a/b/c.md` also has the names `/a/b/c`, `a/b/c`, `b/c` and `c`. Any
+ * other record of origin `file` has its whole `reference` as a name, for example an id in another system.
  */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
@@ -96,7 +96,7 @@ const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: str
   }
 }
 
-/** Returns every string in a JSON value, including strings in nested lists and objects. */
+/** Returns the strings in a JSON value, also in nested lists and objects, but not the keys of objects. */
 const textsOf = (json: Json): ReadonlyArray<string> =>
   typeof json === "string"
     ? [json]
@@ -159,7 +159,7 @@ const none: ReadonlyArray<never> = []
  */
 export class KeyIndex<V extends object> {
   #parts: Array<Part<V> | undefined> = [undefined]
-  /** Number of keys, counted only until the keys are split over many tables. A key that is added twice counts twice. */
+  /** Upper bound of the number of keys. Used only until the keys are split over many tables. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant on average. */

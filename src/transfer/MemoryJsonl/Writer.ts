@@ -32,7 +32,7 @@ export interface WriteOptions {
   readonly onProgress?: ((counts: Counts) => Effect.Effect<void>) | undefined
 }
 
-/** Number of records that are read from the store at a time. Tombstones are read 1,000 at a time. */
+/** Number of records, without tombstones, that are read from the store at a time. `rowsOf` reads 1,000 tombstones at a time. */
 const page = 500
 /** Largest number of messages in one line. */
 const messagesOfLine = 100
