@@ -75,11 +75,11 @@ const exitStatus: ReadonlyArray<readonly [string, string]> = [
   ["0", "done"],
   ["1", "failed: a conflict, a damaged record, a bug"],
   ["2", "the command line is wrong"],
-  ["3", "the record is not there, or not for this viewer"],
+  ["3", "the record is not there or not for this viewer, or the file to import cannot be read"],
   ["4", "refused: an invalid value, or no right to it"],
-  ["5", "the store cannot be opened or reached"],
+  ["5", "the store, the output or a port is unavailable"],
   ["6", "a package is missing; the message names it"],
-  ["7", "a check found something"],
+  ["7", "a check found something, or an import or erasure is incomplete"],
   ["130", "interrupted; the same command goes on, or begins again"],
   ["143", "terminated; the same"]
 ]
