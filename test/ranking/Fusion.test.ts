@@ -11,7 +11,7 @@ const leg = (ids: string, weight?: number): RankedList<string> => ({
 const order = (...legs: ReadonlyArray<RankedList<string>>) => reciprocalRank(legs).map(({ id }) => id).join("")
 
 describe("reciprocalRank", () => {
-  it("a hit's score is the sum of weight ÷ (60 + rank) over the rankings, scaled to at most 1", () => {
+  it("a hit's score is the sum of weight ÷ (60 + rank) over the rankings, divided by the sum of weight ÷ 61", () => {
     const most = 1 / 61 + 2 / 61
     const scores = new Map(reciprocalRank([leg("ab"), leg("bc", 2)]).map(({ id, score }) => [id, score]))
     assert.deepStrictEqual(Array.from(scores.keys()), ["b", "c", "a"])
@@ -20,7 +20,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(scores.get("c")!, 2 / 62 / most, 1e-15)
   })
 
-  it("a hit scores 1 if first in all rankings, and 0.5 if first in one of two and absent from the other", () => {
+  it("a hit scores 1 if first in all rankings, and 0.5 if first in one of two equally weighted and absent from the other", () => {
     assert.deepStrictEqual(reciprocalRank([leg("a"), leg("a", 7), leg("a", 0.1)]), [{ id: "a", score: 1 }])
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })

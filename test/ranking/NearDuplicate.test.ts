@@ -61,7 +61,7 @@ describe("isNear", () => {
     for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
   })
 
-  it("long texts that differ in one number, sign, negation or single letter, at the start, inside or at the end, are not near", () => {
+  it("long texts that differ in one number, sign, negation or one-letter word, at the start, inside or at the end, are not near", () => {
     const strict = [
       ["12", "13"],
       ["is", "isn't"],
@@ -115,7 +115,7 @@ describe("isNear", () => {
     for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
 
-  it("no two of 303 long texts are near, although three of them have the same words, one of these reversed and one sorted", () => {
+  it("no two of 303 long texts are near, not even three with the same words in different orders", () => {
     const signatures = Array.from({ length: 300 }, (_, seed) => signature(prose(100 + seed, seed).join(" ")))
     const words = prose(200, 1)
     for (const order of [words, words.toReversed(), words.toSorted()]) signatures.push(signature(order.join(" ")))
@@ -149,7 +149,7 @@ describe("isNear", () => {
 })
 
 describe("fold", () => {
-  it("`fold` keeps the first item of each group of near-duplicates, and counts the dropped items", () => {
+  it("`fold` keeps the first item of each group of near-duplicates, and returns the number of all dropped items", () => {
     const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
     const { folded, kept } = fold(items, ({ text }) => text)
     assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])

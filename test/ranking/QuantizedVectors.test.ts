@@ -8,7 +8,7 @@ import { scattered, uniform } from "./vectors.ts"
 const lengthOf = (vector: Float32Array) => Math.hypot(...vector)
 
 describe("DotKernel", () => {
-  it("the bytes of each instruction of the WebAssembly function encode the instruction that the listing names in the same line", () => {
+  it("each instruction line in `listing` contains exactly the bytes that encode the WebAssembly instruction named in that line", () => {
     const codes: Record<string, ReadonlyArray<number>> = {
       "loop": [0x03, 0x40],
       "end": [0x0b],

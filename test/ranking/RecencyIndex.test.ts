@@ -49,7 +49,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("5,000 records in five batches, each with one time and ascending ids, are ordered with at most 5 calls of `newestFirst`", () => {
+  it("five batches of 1,000 records, each batch with one time and ascending ids, are ordered with at most 5 calls of `newestFirst`", () => {
     const index = counting()
     for (let doc = 0; doc < 5_000; doc++) {
       index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })
@@ -109,7 +109,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("100 records, added out of order to a large index that is read after each, cause at most 40,000 calls of `newestFirst`", () => {
+  it("100 records of equal time and unsorted ids, added between reads of a large index, cause at most 40,000 calls of `newestFirst`", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

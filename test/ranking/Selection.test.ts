@@ -218,7 +218,7 @@ describe("search that evaluates few of its matches", () => {
     assert.isAbove(inexact, 10)
   })
 
-  it("hits, scores and exact counts equal those of a plain scan, even with thousands of matches in many scopes", () => {
+  it("hits, scores and counts reported as exact equal those of a plain scan, even with thousands of matches in many scopes", () => {
     const any = random(11)
     const { below, maybe, next, of } = any
     const index = make()
@@ -278,7 +278,7 @@ describe("search that evaluates few of its matches", () => {
     }
   })
 
-  it("a search filtered by importance or data, or by `minScore` with weights, reads fewer than 1,500 of 6,000 matches, and reports an inexact count", () => {
+  it("a search with `minImportance`, a data filter, or `minScore` and weights reads fewer than 1,500 of 6,000 matches, and reports an inexact count", () => {
     for (
       const query of [
         { where: { "data.room": { eq: 3 } } },

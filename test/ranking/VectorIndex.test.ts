@@ -114,7 +114,7 @@ describe("VectorIndex", () => {
   })
 
   for (const [sort, quantizeFrom] of Object.entries(sorts)) {
-    it(`a search of ${sort} vectors returns exact cosines after random additions, replacements and removals`, () => {
+    it(`a search of ${sort} vectors equals a complete scan after random additions, replacements and removals`, () => {
       const step = FastCheck.record({
         id: FastCheck.integer({ min: 0, max: 120 }),
         act: FastCheck.constantFrom("add", "add", "add", "remove"),

@@ -49,7 +49,7 @@ describe.each(worldsOf)("an agent over the store %s that is interrupted or crash
   const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
-  it.effect("a crash duplicates no text, and loses only texts whose calls had not returned", () =>
+  it.effect("a crash duplicates no text, and loses no text whose `turnEnd` or `add_memory` call had returned", () =>
     Effect.gen(function*() {
       for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {

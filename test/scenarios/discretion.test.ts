@@ -136,7 +136,7 @@ const everything = Effect.gen(function*() {
 }).pipe(MemoryService.as(ada))
 
 describe("the text that a user said", () => {
-  it.effect("the user's text appears in no error of an operation or tool, and by default in no event", () =>
+  it.effect("the user's text appears in no error of an operation or tool, and in no event if `texts` is false", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       assert.includeMembers(events.map(({ _tag }) => _tag), [
