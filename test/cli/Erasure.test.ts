@@ -67,6 +67,24 @@ describe("effect-memory forget --user --purge on a vault with a link to a folder
     }))
 })
 
+describe("effect-memory forget --user --purge on a vault with a copy of a record's file", () => {
+  it.scopedLive("the command names the files that are left in the user's folder, and exits with 7", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const store = ["--user", "ada", "--store", `vault:${root}`]
+      yield* told(["remember", "marmalade", ...store])
+      const own = path.join(root, "users/ada")
+      const [name] = fs.readdirSync(own)
+      fs.copyFileSync(path.join(own, name!), path.join(own, "copy.md"))
+      const { code, stdout } = yield* run(["forget", "--purge", "--yes", ...store])
+      assert.strictEqual(code, 7)
+      assert.include(stdout, "users/ada/copy.md")
+      assert.deepStrictEqual(fs.readdirSync(own), ["copy.md"])
+      fs.rmSync(path.join(own, "copy.md"))
+      yield* told(["forget", "--purge", "--yes", ...store])
+    }))
+})
+
 describe.each(stores)("effect-memory forget --user --purge on %s", (name, address) => {
   it.scopedLive("the command erases all data of the user and nothing of others, and verifies that nothing is left", () =>
     Effect.gen(function*() {

@@ -35,7 +35,9 @@ export const Erased = Schema.Struct({
   user: Schema.String,
   tenant: Schema.String,
   erased: Schema.Struct({ records: Schema.Number, tombstones: Schema.Number, internal: Schema.Number }),
-  scan: Erasure.Scan
+  scan: Erasure.Scan,
+  /** Files that are left in the user's folder of a vault, by their paths in the vault, since they are no records. For example copies. */
+  files: Schema.optional(Schema.Array(Schema.String))
 })
 
 /** `forget`: forgets or purges records, or erases all data of one person. */
@@ -44,7 +46,7 @@ export const forget = make({
   summary: "forget records, or erase everything of a person",
   description: [
     "Forgets the records of the ids. They are gone at once, and restore brings them back until the store empties its trash. With --purge no revision, vector or index entry is left.",
-    "Without ids, --user ID --purge erases everything of that user: every record, tombstone and revision of a scope that holds the user, threads, and messages that wait to be extracted. The store is then opened anew, and every row of the tenant is read to show that nothing is left. What records of other scopes say about the person stays, and so do messages of a cluster that wait to be delivered. In a vault the name of the user's folder stays in the history until that is compacted.",
+    "Without ids, --user ID --purge erases everything of that user: every record, tombstone and revision of a scope that holds the user, threads, and messages that wait to be extracted. The store is then opened anew, and every row of the tenant is read to show that nothing is left. What records of other scopes say about the person stays, and so do messages of a cluster that wait to be delivered. In a vault the name of the user's folder stays in the history until that is compacted; files of that folder that are no records, such as copies, are named and left.",
     "Erasing asks on a terminal, and needs --yes elsewhere. One that was interrupted is finished by the same command."
   ],
   options: Options.all({
@@ -143,31 +145,41 @@ const erase = (shared: Shared, yes: boolean) =>
         return found
       })
     )
-    if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
+    const files = shared.store._tag === "Vault" ? yield* removeFolders(shared.store.root, person) : []
     // `using` opens the store anew, so the scan reads from the disk and not from a cache
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
-    yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
+    const answer = { user: userId, tenant, erased, scan, ...(files.length > 0 && { files }) }
+    yield* print(shared, Erased, answer, () =>
       [
         `erased ${counted(erased.records, "record")}, ${counted(erased.tombstones, "tombstone")} and ${
           counted(erased.internal, "row")
         } of conversations of user ${safeLine(userId)}`,
         `read ${counted(scan.rows, "row")} of the tenant again: ${
           scan.remaining === 0 ? "nothing" : scan.remaining
-        } left`
+        } left`,
+        ...files.map((file) => `left, since it is no record: ${safeLine(file)}`)
       ].join("\n"))
+    if (files.length > 0) {
+      return yield* CommandError.make("found", "files are left in the user's folder", "read and delete them by hand")
+    }
     if (scan.remaining > 0) {
       return yield* CommandError.make("found", "something is left", "it was written meanwhile: run the command again")
     }
   })
 
-/** Removes the empty folders of an erased person from a vault. A folder with a file or a link, at any depth, stays. */
+/**
+ * Removes the empty folders of an erased person from a vault. A folder with a file or a link, at any depth, stays. Returns the paths of
+ * these files, relative to the vault.
+ */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
-    const remove = (folder: string): Effect.Effect<void> =>
+    const left: Array<string> = []
+    const remove = (folder: string, name: string): Effect.Effect<void> =>
       Effect.gen(function*() {
         const read = Effect.tryPromise(() => fs.promises.readdir(folder, { withFileTypes: true }))
         for (const entry of yield* Effect.orElseSucceed(read, () => [])) {
-          if (entry.isDirectory()) yield* remove(`${folder}/${entry.name}`)
+          if (entry.isDirectory()) yield* remove(`${folder}/${entry.name}`, `${name}/${entry.name}`)
+          else if (entry.isFile()) left.push(`${name}/${entry.name}`)
         }
         // `rmdir` fails for a folder that is not empty. Any failure is ignored, since an empty folder discloses only its name
         yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
@@ -179,7 +191,8 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
       )
     const own = yield* real(`${root}/${folder}`)
     // a folder behind a link has another real path
-    if (own !== undefined && own === `${yield* real(root)}/${folder}`) yield* remove(own)
+    if (own !== undefined && own === `${yield* real(root)}/${folder}`) yield* remove(own, folder)
+    return left.sort()
   })
 
 const confirm = (question: string, yes: boolean) =>
