@@ -209,6 +209,7 @@ export const release = (
 /**
  * Erases the outbox rows of each viewer whose messages `viewer` may erase (see `isWithin`). If `scope` is given, erases only rows of
  * viewers in this scope. An extraction that uses an erased row fails at its next write. Returns the ids of the erased session rows.
+ * Fails with `unavailable` if rows are still found after 50 passes.
  */
 export const purge = (
   store: MemoryStore.Service,
@@ -229,17 +230,15 @@ export const purge = (
         conversations.set(key, known)
         if (data.row === "session") sessions.push(id)
       }))
-    if (conversations.size === 0 || left <= 0) return sessions
-    const conflicts = yield* Effect.forEach(conversations.values(), (rows) =>
-      store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
-        Effect.as([]),
-        MemoryError.catchReason("conflict", (error) =>
-          Effect.succeed([error])) // the conversation was changed meanwhile: try again
-      ))
-    const [conflict] = conflicts.flat()
-    if (conflict && left <= 1) {
-      return yield* conflict
+    if (conversations.size === 0) return sessions
+    if (left <= 0) {
+      return yield* MemoryError.make("unavailable", { op: "purge", message: "messages arrive all the while" })
     }
+    const eraseRows = (rows: ReadonlyArray<OutboxState.Row>) =>
+      store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
+        MemoryError.catchReason("conflict", () => Effect.void) // the conversation was changed meanwhile: the next pass erases it
+      )
+    yield* Effect.forEach(conversations.values(), eraseRows, { discard: true })
     return [...sessions, ...yield* purge(store, viewer, scope, left - 1)]
   })
 
