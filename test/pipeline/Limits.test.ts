@@ -75,7 +75,7 @@ describe("maxFacts", () => {
       assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
     }).pipe(within(model([]))))
 
-  it.effect("`remember` refuses a `maxFacts` that is not an integer of 1 to 256 without asking the model; `plan` accepts 256", () => {
+  it.effect("`remember` refuses a `maxFacts` that is not an integer from 1 to 256 before it asks the model", () => {
     const answer = model(texts(100))
     let calls = 0
     return Effect.gen(function*() {
@@ -105,7 +105,7 @@ describe("maxFacts", () => {
     mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.body : [])
   const updated = ({ mutations }: MemoryPipeline.Receipt) => mutations.filter(({ _tag }) => _tag === "Update")
 
-  it.effect("a record that replaces a record with `data` counts towards `maxFacts`, as does a record added by an ADD", () =>
+  it.effect("an UPDATE of a memory with `data` adds a record and counts towards `maxFacts`, as an ADD does", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore

@@ -185,7 +185,7 @@ describe("MemoryPipeline.remember", () => {
       ]
     })))
 
-  it.effect("the option `origin` sets the origin of all records that `remember` stores, both facts and messages", () =>
+  it.effect("the options `origin` and `trust` apply to all records that `remember` stores, both facts and messages", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact with a future `validAt` makes one record when extracted repeatedly, and another once the first has an `invalidAt`", () =>
+  it.effect("a fact with a future `validAt` is stored only once, and with kind `reference` once more after its record gets an `invalidAt`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` fails with `invalid_scope` if the viewer does not see the scope; so does `plan` if the scope has no id", () =>
+  it.effect("`remember` fails with `invalid_scope` for a scope that the viewer does not see, as does `plan` for a scope without ids", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {
@@ -1161,7 +1161,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("the vector is computed only once for two Unicode forms of the same text", () => {
+  it.effect("two facts that differ only in their Unicode form are embedded only once", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both

@@ -107,7 +107,7 @@ describe("parseDecision", () => {
     assert.deepInclude(parseDecision(answer, 2), { event: "ADD", text: "a" })
   })
 
-  it("`parseDecision` returns only valid decisions about ids in the prompt, whatever the model answers", () => {
+  it("a model's answer of any form yields only valid decisions, none about unknown ids, and only valid mutations", () => {
     const isDecision = Schema.is(Reconciliation.Decision)
     const isMutation = Schema.is(MemoryMutation)
     FastCheck.assert(

@@ -64,7 +64,7 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<
 }
 
 describe("the search for related memories of a fact", () => {
-  it.effect("the search covers the fact's scope and the broader scopes; for a viewer of reach `within`, the fact's scope and the narrower scopes", () =>
+  it.effect("the search covers the fact's scope and either the broader scopes or, for a viewer of reach `within`, the narrower scopes", () =>
     Effect.gen(function*() {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)

@@ -35,7 +35,7 @@ describe("the confidence of a search result", () => {
     assert.strictEqual(sure("quantum chromodynamics"), 0)
   })
 
-  it("the confidence is higher if one note contains a larger share of the question's words", () => {
+  it("the confidence grows with the share of the question's words that a single note contains", () => {
     const notes = MemoryIndex.make()
     for (const [n, body] of ["Ada drinks green tea.", "Bob sails.", "The office has a kettle."].entries()) {
       notes.add(World.record(String(n), { body, summary: body }))

@@ -15,7 +15,7 @@ import { dialect } from "../../src/storage/MemoryStore/Sqlite.ts"
 import { ada, bob, draft, found, id, system } from "../../src/testing/Sample.ts"
 import { file, opened } from "./File.ts"
 
-/** Holds back the rows that a query reads of a partition, until `release` runs. `skip`: number of earlier queries that are let through. */
+/** Holds back rows that were read from a partition, until `go` succeeds. `skip`: number of earlier reads that are let through. */
 interface Gate {
   readonly partition: string
   skip: number

@@ -11,7 +11,7 @@ import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
 import { bob, draft, file, opened, peer } from "./File.ts"
 
-/** Subscribes to the changes that a store receives from other stores on the same file. */
+/** Collects the changes that other stores on the same file made and that Bob sees. */
 const listening = (store: MemoryStore.Service) =>
   Effect.gen(function*() {
     const heard: Array<StoreChange> = []
@@ -101,7 +101,7 @@ describe("changes from another store on one SQLite file", () => {
           Stream.runCollect
         )
       )
-      // the peer is subscribed once it has received a change; the subscription of this process has started by then
+      // waits until the peer has received a change, so that it is subscribed; this process is subscribed by then, too
       yield* tell("count", "ping", 0, 1)
       yield* store.put(bob, [draft("first")])
       yield* tell("heard", 1)

@@ -79,7 +79,7 @@ export const sound = (filename: string) =>
     assert.deepStrictEqual(partitions, held)
   })
 
-/** Asserts that a store ranks these queries like a new store with the same records. */
+/** Asserts that `store` and `copy`, a new store with the same records, find the same records with the same scores for each question. */
 export const answersAsNew = (
   store: MemoryStore.Service,
   copy: MemoryStore.Service,

@@ -43,7 +43,7 @@ const disk = (size: string) =>
       })
   )
 
-/** Fills the disk of the file `ballast` with that file, until about `left` bytes and a reserve of 400,000 bytes are free. */
+/** Writes the file `ballast`, so large that about `left` + 400,000 bytes of its disk stay free. */
 const fill = (ballast: string, left: number) => {
   const { bavail, bsize } = fs.statfsSync(path.dirname(ballast))
   fs.writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 400_000 - left)))

@@ -69,7 +69,7 @@ describe("an interrupted call of a SQLite store", () => {
       const outcomes = { whole: 0, nothing: 0 }
       for (let steps = 0;; steps++) {
         const batch = [`${steps} left`, `${steps} right`]
-        // yields after every few steps, so that the call can be interrupted there
+        // yields after every few operations of the fiber, so that the call can be interrupted there
         const fiber = yield* Effect.fork(
           Effect.withMaxOpsBeforeYield(store.put(bob, batch.map(draft)), 16 + steps % 7)
         )

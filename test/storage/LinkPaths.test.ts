@@ -68,8 +68,8 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["Y/Old/From.md", "[[Plan]]", "Y/Old/Plan.md"],
   ["Family/From.md", "[[Ada]]", "Family/Ada.md"],
   ["People/From.md", "[[Ada]]", "People/Ada.md"],
-  // a name leads to the note of that name in the folder of the linking note; without such a note, to the note whose path has the
-  // fewest folders, then the fewest characters, then comes first by name
+  // a note in the linking note's folder is preferred, then the path with the fewest folders, then the shortest path, then the path that
+  // sorts first
   ["X/From.md", "[[Note]]", "Note.md"],
   ["A/B/D/From.md", "[[Note]]", "Note.md"],
   ["From.md", "[[Plan]]", "X/Plan.md"],
@@ -87,7 +87,8 @@ const cases: ReadonlyArray<readonly [by: string, link: string, to: string | unde
   ["A/Note.md", "[[Note]]", "Note.md"],
   ["Note.md", "[[Note]]", "A/Note.md"],
   ["X/Plan.md", "[[Plan]]", "Y/Plan.md"],
-  // a path leads to the note with this whole path, otherwise to a note whose path ends with it, otherwise to a note with its last name
+  // a path leads to the note with this whole path, else to a note whose path ends with it, else to a note with the name at the end of the
+  // path
   ["From.md", "[[A/Note]]", "A/Note.md"],
   ["Z/From.md", "[[A/Note]]", "A/Note.md"],
   ["From.md", "[[A/B/Note.md]]", "A/B/Note.md"],

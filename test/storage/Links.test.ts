@@ -58,7 +58,8 @@ const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Lin
       n === all.findIndex((edge) => edge.by === by && edge.to === to && edge.type === type)
     )
   return {
-    to: edges.filter(({ by }) => by === self).map(({ to, type, weight }) => ({ id: to!, type, weight })), // filtered to edges with a target
+    // `edges` has only edges with a target
+    to: edges.filter(({ by }) => by === self).map(({ to, type, weight }) => ({ id: to!, type, weight })),
     from: edges.filter(({ to }) => to === self).map(({ by, type, weight }) => ({ id: by, type, weight }))
   }
 }

@@ -1,4 +1,4 @@
-/** Hourly maintenance of stores over a long sleep: it runs once if something happened, not once for every missed hour. */
+/** Hourly maintenance of stores after a long sleep: it runs at most three times, not once for every missed hour. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -74,7 +74,8 @@ describe.each(Object.entries(stores))("maintenance of the store %s", (name, laye
         const expected = ["after the sleep", "last"]
         const erases = name !== "shelf" && !name.startsWith("overlay")
         let left = yield* listed(store, system)
-        // compacting real files takes iterations of the event loop; a compaction that read the clock before the sleep erases nothing yet
+        // compacting files takes iterations of the event loop; if the compaction read the clock before the sleep, the later time starts
+        // another
         for (let turns = 0; turns < 20_000 && erases && left.length > expected.length; turns++) {
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
           if (turns === 2_000) yield* TestClock.setTime(8e10)

@@ -1,4 +1,6 @@
-/** Wrapped engines for tests: they check bounds, delay, or lack optional capabilities of the contract of `Engine`. */
+/**
+ * Wrapped engines for tests. They record calls and check their bounds, delay transactions, count inexactly, or have an index to rebuild.
+ */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -48,13 +48,13 @@ const Outbox = Schema.Struct({
   folder: Schema.String,
   /** Scope into which the outbox writes memories. Absent if the outbox uses the default scope of each viewer. */
   scope: Schema.optional(Schema.Struct({ userId: Schema.String })),
-  /** Texts of the messages that wait for extraction, by tenant, including those in `planned`. */
+  /** First 50 characters of the messages that wait for extraction, by tenant, including those in `planned`. */
   waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
   /** Texts of the messages for which the extracted mutations (the plan) are stored, so that no model is asked for them again. */
   planned: Schema.Array(Schema.String),
   /** Texts of the messages in dead letters (batches whose extraction was given up), all in the default tenant. */
   parked: Schema.Array(Schema.String),
-  /** Conversations (viewer and session) that have a session row, each with the sequence number of its next message. */
+  /** Some conversations (viewer and session), each with the sequence number of its next message. */
   lines: Schema.Array(Schema.Struct({ viewer: Named, session: Schema.String, next: Schema.Int }))
 })
 

@@ -34,7 +34,7 @@ const law = (
     }))
 }
 
-/** Asserts that the effect fails with `unsupported`, and leaves every file below `root` unchanged. */
+/** Asserts that the effect fails with `unsupported`, and changes no file below `root` except locks. */
 const refused = <A, R>(root: string, use: Effect.Effect<A, unknown, R>) =>
   Effect.gen(function*() {
     const before = read(root)

@@ -1,4 +1,4 @@
-/** Collects all answers that a vault gives to its viewers, as JSON, so that the answers of two releases can be compared. */
+/** Collects answers that a vault gives to its viewers, as JSON, so that the answers of two releases can be compared. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -75,7 +75,7 @@ const hits = (store: Service, viewer: Viewer.Any, query: MemoryQuery) =>
     awaiting: Viewer.isSystem(viewer) ? undefined : awaiting // for System the count would include internal rows
   }))
 
-/** Returns all answers that one viewer gets; `everything` has the ids of all records of its tenant. */
+/** Returns what one viewer lists and finds, and what it gets for the ids in `everything`. */
 const seenBy = (store: Service, viewer: Viewer.Any, everything: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const list = (closed: boolean) =>
@@ -126,7 +126,7 @@ const byKind = (store: Service): Effect.Effect<unknown, MemoryError> =>
     }
   }).pipe(Effect.provideService(MemoryStore, store))
 
-/** Returns every answer of the vault that an upgrade must not change. */
+/** Returns answers of the vault that an upgrade must not change. */
 export const observe = (store: Service, vault: VaultService): Effect.Effect<unknown, MemoryError> =>
   Effect.gen(function*() {
     const all: Record<string, ReadonlyArray<MemoryRecord>> = {}

@@ -42,7 +42,7 @@ const law = (
   }
 }
 
-/** Returns each text with the number of bodies in `remembered` (memories of a tenant) that equal the text's first 50 characters. */
+/** Returns each text with the number of bodies in `remembered` that equal the text's first 50 characters. */
 const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>) =>
   texts.map((text) => [text, remembered.filter((body) => body === text.slice(0, 50)).length])
 const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])

@@ -8,8 +8,8 @@ import * as Layer from "effect/Layer"
 import { reached } from "./Place.ts"
 
 /**
- * Makes Node's file system with `before` run ahead of every disk call, those of the lock's heartbeat included. It does not run ahead of
- * seeks and reads in an open file. If `before` fails, the disk call fails, and a write has then written half of its bytes.
+ * Makes Node's file system with `before` run ahead of each disk call of a vault, those of the lock's heartbeat included, except seeks and
+ * `watch`. If `before` fails, the disk call fails, and a write has then written half of its bytes.
  */
 export const calling = (
   before: (method: string, at: string) => Effect.Effect<void, PlatformError>

@@ -57,7 +57,7 @@ describe("a vault shared by several processes", () => {
         const total = records.find((record) => record.id === id)!
         assert.strictEqual(total.body, String(processes * rounds))
         assert.strictEqual(total.revision, 1 + processes * rounds)
-        // records restored, forgotten or purged are exactly those acknowledged as such
+        // all `back` records are restored, all `gone` records are in the trash, and no text of a `purged` record is in the history
         const all = names.flatMap((name) => Array.from({ length: rounds }, (_, n) => `${name} ${n}`)).sort()
         assert.deepStrictEqual(of("back ").map(({ body }) => body.slice(5)).sort(), all)
         assert.isTrue(of("back ").every(({ revision }) => revision === 3))

@@ -61,7 +61,7 @@ const calls: ReadonlyArray<readonly [string, Run]> = [
   opening("new", "wx", large),
   opening("file", "a", large)
 ]
-/** Returns all files below a folder with their sizes; links are not followed. */
+/** Returns all entries below a folder: files with their sizes, folders and links. Links are not followed. */
 const state = (root: string) =>
   fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort().map((name) => {
     const stat = fs.lstatSync(path.join(root, name))

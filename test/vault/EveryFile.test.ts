@@ -153,7 +153,7 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
       file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
     const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
 
-    // a forget is lost if its line was damaged before the first opening after the writer died: this opening writes the missing file
+    // the first opening after the writer died writes the forgotten record's file again if the forget's line in the history is damaged
     const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
     /**
      * Whether the damage deleted the record's file, and the vault takes that for a forget. The first opening after the writer died does
@@ -257,7 +257,7 @@ const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =
     if (file !== history) assert.isBelow(size, 200_000, about("the history was not compacted"))
   }).pipe(Effect.scoped)
 
-/** Tries every 37th damage. Under `npm run soak`, tries every damage, but of the flipped bits every second one. */
+/** Distance from one tried damage to the next: 37. Under `npm run soak`, 1, or 2 for flipped bits. */
 const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
 
 describe("a vault with damaged files", () => {
