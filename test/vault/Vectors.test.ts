@@ -187,7 +187,7 @@ describe("vectors of a vault", () => {
       yield* attach(store)
       yield* attach(store, "n")
       assert.strictEqual(yield* right(other.store, ["secret"]), 1)
-      // a temporary file of a writer that was killed, and a file whose name does not fit its header
+      // adds a killed writer's temporary file, and a file whose name does not match the model in its header
       fs.copyFileSync(file(root), path.join(folder(root), ".m.vec.tmp"))
       fs.copyFileSync(file(root), path.join(folder(root), "lost.vec"))
       const bytes = Buffer.from(vectorOf("secret").buffer)
@@ -197,7 +197,7 @@ describe("vectors of a vault", () => {
       yield* store.forget(ada, [id], { purge: true })
       assert.deepStrictEqual(holds(), [])
       assert.strictEqual(yield* right(other.store, ["secret"]), 0)
-      // makes the other process, which read the file before the purge, rewrite the file
+      // an incomplete row makes `other`, which had read the vector of "secret", rewrite the file
       fs.appendFileSync(file(root), "torn")
       yield* put(other.store, draft("delta"))
       yield* attach(other.store)

@@ -36,7 +36,7 @@ describe("a vault that watches its folder", () => {
       const { store } = yield* opened(root, never)
       const other = yield* opened(root)
       let writes = 0
-      yield* eventually( // a watch needs a moment to start
+      yield* eventually( // repeats the write until the watch has started
         "a first write",
         Effect.gen(function*() {
           yield* put(other.store, draft(`warm ${++writes}`))

@@ -56,7 +56,7 @@ const listening = (store: Opened["store"]) =>
         (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
       )
     )
-    yield* steps(64) // waits until the subscription has started
+    yield* steps(64) // gives the subscription time to start
     return told
   })
 
@@ -200,7 +200,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
             hook.fails = healthy
             const done = ["first", ...numbers.filter((n) => Either.isRight(results[n]!)).map((n) => `number ${n}`)]
             assert.deepStrictEqual(yield* bodies(vault), done, `${at}`)
-            // alternately with and without a following write
+            // writes once more in every second round only
             if (at % 2 === 0) {
               yield* put(vault.store, draft("later")).pipe(ends(`the write after call ${at}`))
               done.splice(1, 0, "later")
@@ -280,7 +280,7 @@ describe("concurrent writers of a vault on a disk that fails", () => {
       yield* put(vault.store, draft("first"))
       let appends = 0
       hook.fails = (method, at) => {
-        if (method === "write" && at.endsWith("/history")) return ++appends === 2 // half of the line is written
+        if (method === "write" && at.endsWith("/history")) return ++appends === 2 // the rollback fails after half of its bytes are written
         return method === "rename" && at.includes("/turns/") && appends === 1
       }
       const result = yield* Effect.either(put(vault.store, draft("failed")))
@@ -323,7 +323,7 @@ describe("writers of two processes that write without a pause", () => {
           (n) =>
             Effect.gen(function*() {
               for (let k = 0; k < count && !isOver; k++) yield* put(store, draft(`${name} ${n} ${k}`))
-              isOver = true // stops all writers, since the other process would otherwise write alone from here on
+              isOver = true // stops all writers, so that neither process goes on alone
             }),
           { concurrency: "unbounded" }
         )
