@@ -173,7 +173,7 @@ describe("calls of an Engine", () => {
     }).pipe(Effect.scoped))
 })
 
-it.effect("100 puts to 50 tenants take as long on a slow engine as two puts to one tenant", () =>
+it.effect("100 concurrent puts to 50 tenants take as long on a slow engine as two puts to one tenant", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("slow", slow(yield* inMemory))
     const puts = (tenants: number, each: number) =>
@@ -192,7 +192,7 @@ it.effect("100 puts to 50 tenants take as long on a slow engine as two puts to o
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a shared store without an index scans its backend to search, list, deduplicate or compact, not for other writes or `get`", () =>
+it.effect("a shared store without an index scans its backend to search, list, compact or deduplicate, but not to `get`, `update` or `forget`", () =>
   Effect.gen(function*() {
     const rows = new Map<string, MemoryStore.Stored>()
     let scans = 0

@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "a failed call counts as a call for every planned fault; if two faults are due at one call, the first one occurs",
+  "the fault planned first occurs if two faults are due at one call; the failed call counts for every fault",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },

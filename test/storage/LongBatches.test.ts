@@ -184,7 +184,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("drafts changed after validation are written as validated; drafts that become invalid before it fail the whole batch", () =>
+  it.effect("drafts changed after their validation are written as validated; drafts made invalid before their validation fail the whole batch", () =>
     atEachTurn((turn) =>
       Effect.gen(function*() {
         const store = yield* made()

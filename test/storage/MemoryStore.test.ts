@@ -299,7 +299,7 @@ it.effect("a put of 500 drafts calls the backend's function `read` once", () =>
     assert.deepStrictEqual(reads, [500])
   }))
 
-it.effect("100 puts to 50 tenants take as long on a slow backend as two puts to one tenant", () =>
+it.effect("100 concurrent puts to 50 tenants take as long on a slow backend as two puts to one tenant", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const store = yield* MemoryStore.make("slow", {

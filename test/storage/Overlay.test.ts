@@ -178,7 +178,7 @@ law(
 )
 
 law(
-  "Overlay.commit fails with `conflict` if a record that it writes was also put or forgotten in the base store",
+  "Overlay.commit fails with `conflict` if a record that the overlay wrote is then put or forgotten in the base store",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(branch, draft("branch", { id: id("x") }))

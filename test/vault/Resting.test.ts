@@ -38,7 +38,7 @@ describe("a vault that has stopped polling because it was not used", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("a new subscriber to changes receives a later edit by hand after a call of `refresh`", () =>
+  it.scoped("`refresh` reports a hand edit to a subscriber who subscribed after the polling stopped", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

@@ -69,7 +69,7 @@ describe("a file whose bytes changed although its size, times and inode are the 
 })
 
 describe("the sample of files whose content each scan checks", () => {
-  it("a scan checks the content of a hundredth of the files (rounded up) at most; a hundred scans check all of up to 1,234 files", () => {
+  it("each scan checks at most a hundredth of the files, rounded up, and a hundred scans check every file", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
       const sampling = VaultFile.makeSampling()

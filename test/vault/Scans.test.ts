@@ -155,7 +155,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* seen, ["two", "two", "Milk"])
     }))
 
-  it.scopedLive("a scan during a write of the same process shows nothing of the batch, and publishes no change of it", () =>
+  it.scopedLive("a scan while the same process writes a batch neither shows nor publishes any part of that batch", () =>
     Effect.gen(function*() {
       const { both, lastFile, move, reader, seen } = yield* twins
       const received = yield* listen(reader.store, ada)

@@ -66,7 +66,7 @@ const bodiesIn = (root: string) =>
   })
 
 describe("the snapshot of a vault", () => {
-  it.scoped("a vault saves its first snapshot, and a new one after its search index was built or many records changed", () =>
+  it.scoped("a vault saves its snapshot soon after opening, and again only after its index is built or many records change", () =>
     Effect.gen(function*() {
       const root = yield* notes(30, 50)
       const { store } = yield* opened(root)
@@ -115,7 +115,7 @@ describe("the snapshot of a vault", () => {
       assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
-  it.scopedLive("a note renamed while the vault is closed keeps its id, even if a process died after a purge", () =>
+  it.scopedLive("a renamed note keeps its id if the purging process died but another process closed the vault after the purge", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const ids = yield* idsIn(root)
@@ -204,7 +204,7 @@ describe("the snapshot of a vault", () => {
       }).pipe(Effect.provide(NodeContext.layer)))
   }
 
-  it.scopedLive("a snapshot with the search index has at most half the size of the notes", () =>
+  it.scopedLive("a snapshot with the search index has at most half the notes' size, and a reopened vault answers the same", () =>
     Effect.gen(function*() {
       const root = yield* notes(200, 800)
       const ask = Effect.scoped(Effect.gen(function*() {
