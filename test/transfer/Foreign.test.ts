@@ -345,7 +345,7 @@ describe("importing a file", () => {
       assert.notInclude(JSON.stringify(message), secret)
     }))
 
-  it.scoped("a second import appends new messages, but skips a conversation whose message at the last common position differs", () =>
+  it.scoped("a second import appends new messages, but skips a conversation whose last imported message has changed", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const chat = (...texts: ReadonlyArray<string>) =>
@@ -384,7 +384,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("an import skips data that is not in the expected format, and reports illegal ids, `__proto__` keys and too long texts", () =>
+  it.scoped("an import refuses or skips data in another format, and reports illegal ids, `__proto__` keys and too long texts", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "an outbox ignores a row with a newer version if the row's file was edited by hand",
+    "an outbox opens and flushes despite a row with a newer version if the row's file was edited by hand",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")

@@ -88,7 +88,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       }
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a FileSystem service is used unchanged if a function that a direct call would replace is not Node's", () =>
+  it.scoped("`DirectFiles.make` returns a FileSystem service unchanged if its `stat`, `open` or `rename` is not Node's own", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [

@@ -113,7 +113,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a federation emits no change for a copy that another federation writes to their common mirror", () =>
+  it.scoped("a federation emits one change for a record that another federation writes to the same store and mirror", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -187,7 +187,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("`put` by a user or by `System` can use the id of a mirror's forgotten copy if no other store has the record", () =>
+  it.scoped("`put` by a user or by the system viewer can use the id of a forgotten record that only a mirror has", () =>
     Effect.gen(function*() {
       for (const viewer of [ada, system]) {
         const copies = yield* Layer.build(Layer.fresh(MemoryStore.layerInMemory))

@@ -123,7 +123,7 @@ describe("search of a federation", () => {
   )
 
   law(
-    "`search` with an unknown store name fails with `not_found`, lists the known names, and searches no store",
+    "`search` and `get` with an unknown store name fail with `not_found` and list the known names",
     Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
     (_, federated) =>
       Effect.gen(function*() {

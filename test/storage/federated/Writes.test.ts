@@ -279,7 +279,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a batch is applied last in the store in which it purges records, because a purge cannot be undone",
+    "a batch with purges in one store purges nothing if its write to another store fails",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
     (store) =>
       Effect.gen(function*() {
