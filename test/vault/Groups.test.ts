@@ -315,6 +315,7 @@ describe("the fiber that leads a group commit", () => {
       const plain = yield* hooked(yield* place, hook)
       seen.length = 0
       yield* put(plain.store, draft("one")).pipe(Effect.withSpan("one"), Effect.annotateLogs("one", "one"))
+      assert.isAbove(seen.length, 0)
       for (const one of seen) assert.deepStrictEqual(one, [undefined, []])
     }))
 })
