@@ -164,21 +164,19 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
   Layer.effectContext(Effect.map(Effect.context<never>(), (context) => {
     const inForce = Array.from(context.unsafeMap).filter(([key]) => key.startsWith(Kinds.key))
     // a service for each kind, since of two merged layers the second replaces the services of the first
-    return Context.unsafeMake<Kinds>(new Map([...inForce, ...kinds.map((kind) => [keyOf(kind), kind] as const)]))
+    return Context.unsafeMake<Kinds>(new Map([...inForce, ...kinds.map((kind) => [prefix + kind.name, kind] as const)]))
   }))
+const prefix = `${Kinds.key}/`
 
 /** The registered kinds by name: those of `Kinds`, and those of `layer`. */
 export const registered: Effect.Effect<ReadonlyMap<string, MemoryKind>> = Effect.map(
   Effect.context<never>(),
   (context) => {
     const kinds = new Map(Context.get(context, Kinds))
-    for (const [key, kind] of context.unsafeMap) if (key.startsWith(keyOf({ name: "" }))) kinds.set(kind.name, kind)
+    for (const [key, kind] of context.unsafeMap) if (key.startsWith(prefix)) kinds.set(kind.name, kind)
     return kinds
   }
 )
-
-/** Returns the key of a kind's service. */
-const keyOf = ({ name }: Pick<MemoryKind, "name">) => `${Kinds.key}/${name}`
 
 /** Returns the kind with the given name. An unknown name gets the settings of `entry`, and its `data` is any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>

@@ -51,10 +51,16 @@ export const stripMetaTags = (content: string): string => {
  * Prepares a message for storage. Memory blocks that this library put into the prompt are removed. Lone surrogates in the content are
  * replaced. An `at` that is not finite is left out. An `id` that is ill-formed or has more than 1,024 UTF-16 units is left out, too.
  */
-export const sanitize = ({ at, id, ...message }: Message): Message =>
-  new Message({
+export const sanitize = ({ at, id: given, ...message }: Message): Message => {
+  const id = usableId({ id: given })
+  return new Message({
     ...message,
     content: withoutMemory(message.content).toWellFormed(),
     ...(at !== undefined && Number.isFinite(at) && { at }),
-    ...(id !== undefined && id.length <= 1_024 && id.isWellFormed() && { id })
+    ...(id !== undefined && { id })
   }, { disableValidation: true })
+}
+
+/** Returns the id of a message; `undefined` if the id is ill-formed, or longer than a record's `source.reference` may be. */
+export const usableId = ({ id }: Pick<Message, "id">): string | undefined =>
+  id !== undefined && id.length <= 1_024 && id.isWellFormed() ? id : undefined

@@ -4,6 +4,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import { globalValue } from "effect/GlobalValue"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Viewer from "../domain/Viewer.ts"
@@ -59,33 +60,33 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
 export type PluginSource<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
 
 /**
- * Adds plugins after the plugins that are already provided. Layers that are merged add up. A plugin replaces a plugin of the same id. A
- * plugin with state is passed as an Effect that makes the plugin. Each build of the layer runs this Effect once.
+ * Adds plugins after the plugins that are already provided. Layers that are merged add up. A plugin with state is passed as an Effect that
+ * makes the plugin. Each build of the layer runs this Effect once.
  */
 export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<PluginSource<E, R>>
-): Layer.Layer<Plugins, E, R> =>
-  Layer.effectContext(Effect.gen(function*() {
+): Layer.Layer<Plugins, E, R> => {
+  // a service for each layer, since of two merged layers the second replaces the services of the first
+  const key = `${prefix}${layers.count++}`
+  return Layer.effectContext(Effect.gen(function*() {
     const { unsafeMap } = yield* Effect.context<never>()
     const inForce = Array.from(unsafeMap).filter(([key]) => key.startsWith(Plugins.key))
     const added = yield* Effect.forEach(
       plugins,
       (plugin) => Effect.isEffect(plugin) ? plugin : Effect.succeed(plugin)
     )
-    // a service for each plugin, since of two merged layers the second replaces the services of the first
-    return Context.unsafeMake<Plugins>(
-      new Map([...inForce, ...added.map((plugin) => [keyOf(plugin), plugin] as const)])
-    )
+    return Context.unsafeMake<Plugins>(new Map([...inForce, [key, added] as const]))
   }))
+}
+const prefix = `${Plugins.key}/`
+/** Number of layers made by `layer`, shared by all copies of this module in a process. */
+const layers = globalValue(Symbol.for(prefix), () => ({ count: 0 }))
 
 /** The provided plugins, in order: those of `Plugins`, then those of `layer`. */
 export const provided: Effect.Effect<ReadonlyArray<HarnessPlugin>> = Effect.map(
   Effect.context<never>(),
   (context) => [
     ...Context.get(context, Plugins),
-    ...Array.from(context.unsafeMap).flatMap(([key, plugin]) => key.startsWith(keyOf({ id: "" })) ? [plugin] : [])
+    ...Array.from(context.unsafeMap).flatMap(([key, plugins]) => key.startsWith(prefix) ? plugins : [])
   ]
 )
-
-/** Returns the key of a plugin's service. */
-const keyOf = ({ id }: Pick<HarnessPlugin, "id">) => `${Plugins.key}/${id}`

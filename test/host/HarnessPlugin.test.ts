@@ -23,11 +23,13 @@ describe("HarnessPlugin", () => {
   it.effect("layers of HarnessPlugin that are merged, or provided side by side, keep the plugins of each other", () =>
     Effect.gen(function*() {
       const [a, b] = [HarnessPlugin.layer({ id: "a" }), HarnessPlugin.layer({ id: "b" })]
+      const other = HarnessPlugin.layer({ id: "a", onEvent: () => Effect.void })
       const seen = (layer: Layer.Layer<HarnessPlugin.Plugins>) => Effect.provide(ids, layer)
       assert.deepStrictEqual(yield* seen(Layer.mergeAll(a, b)), ["a", "b"])
       const Ids = Context.GenericTag<ReadonlyArray<string>>("Ids")
       assert.deepStrictEqual(yield* Effect.provide(Ids, Layer.provide(Layer.effect(Ids, ids), [a, b])), ["a", "b"])
       assert.deepStrictEqual(yield* Effect.provide(seen(b), a), ["a", "b"])
+      assert.deepStrictEqual(yield* seen(Layer.mergeAll(a, other)), ["a", "a"]) // a plugin that denies is never dropped
     }))
 
   it.effect("HarnessPlugin.layer makes each plugin only once, however often the list of plugins is read", () =>

@@ -58,6 +58,34 @@ const dying = (life: { calls: number }) =>
     Effect.suspend(() => life.calls-- > 0 ? Effect.void : Effect.fail(failure("EIO", method, at)))
   )
 
+/**
+ * Runs a law again and again, each time in a new folder. The law calls `die` once, with the operation of a process on the file system
+ * `deadly`: the process dies at its first disk call, in the next run at a later one, and so on, until the operation ends alive.
+ */
+const atEachCall = <E>(
+  law: (
+    root: string,
+    message: string,
+    deadly: ReturnType<typeof dying>,
+    die: (operation: Effect.Effect<unknown, unknown>) => Effect.Effect<void>
+  ) => Effect.Effect<void, E>
+) =>
+  Effect.gen(function*() {
+    for (let at = 1, died = true; died; at += times(2, 1)) {
+      const root = yield* place
+      const life = { calls: Infinity }
+      const die = (operation: Effect.Effect<unknown, unknown>) =>
+        Effect.gen(function*() {
+          life.calls = at - 1
+          yield* Effect.either(operation)
+          died = life.calls < 0
+          life.calls = 0 // nothing that the dead process does later reaches the disk
+        })
+      yield* law(root, `died at call ${at}`, dying(life), die)
+      fs.rmSync(root, { recursive: true })
+    }
+  }).pipe(Logger.withMinimumLogLevel(LogLevel.None))
+
 const [a, b, c] = [id("a"), id("b"), id("c")]
 /** Id of the note `Note.md`, which its author wrote by hand. */
 const note = MemoryId.foreign("file", "Note.md")
@@ -165,22 +193,16 @@ describe("a purge in a vault", () => {
     it.scopedLive(
       `the first write after a process died in ${name} leaves the record whole or its old text erased, and another record unchanged`,
       () =>
-        Effect.gen(function*() {
-          for (let at = 1, died = true; died; at += times(2, 1)) {
-            const root = yield* place
-            const life = { calls: Infinity }
+        atEachCall((root, message, deadly, die) =>
+          Effect.gen(function*() {
             yield* Effect.scoped(Effect.gen(function*() {
-              const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
+              const { store } = yield* opened(root, { lockTimeout: 30 }, deadly)
               yield* store.put(ada, [draft(long("secret"), { id: a }), draft(long("public"), { id: b })])
-              life.calls = at - 1
-              yield* Effect.either(purge(store))
-              died = life.calls < 0
-              life.calls = 0 // nothing that the dead process does later reaches the disk
+              yield* die(purge(store))
             }))
             yield* Effect.scoped(Effect.gen(function*() {
               const { store } = yield* opened(root, { lockTimeout: 30 })
               yield* put(store, draft(long("later"), { id: c }))
-              const message = `died at call ${at}`
               assert.strictEqual((yield* the(store, ada, b)).body, long("public"), message)
               const found = (yield* get(store, ada, a))?.body
               assert.include([undefined, long("secret"), long("put again")], found)
@@ -188,36 +210,27 @@ describe("a purge in a vault", () => {
               assert.strictEqual(history.includes("secret"), found === long("secret"), message)
               assert.notInclude(history, "second secret", message)
             }))
-            fs.rmSync(root, { recursive: true })
-          }
-        }).pipe(Logger.withMinimumLogLevel(LogLevel.None))
+          })
+        )
     )
   }
 })
 
 describe("two processes with the same vault", () => {
   it.scopedLive("the next write of an open process after another one died in a purge leaves the record readable or its text erased", () =>
-    Effect.gen(function*() {
-      for (let at = 1, died = true; died; at += times(2, 1)) {
-        const root = yield* place
-        const life = { calls: Infinity }
-        yield* Effect.scoped(Effect.gen(function*() {
-          const { store } = yield* opened(root, { lockTimeout: 30 }, dying(life))
-          yield* put(store, draft(long("secret"), { id: a }))
-          const other = yield* opened(root, { lockTimeout: 30 })
-          life.calls = at - 1
-          yield* Effect.either(store.forget(ada, [a], { purge: true }))
-          died = life.calls < 0
-          life.calls = 0
-          yield* other.vault.refresh
-          yield* put(other.store, draft(long("later"), { id: c }))
-          const isFound = (yield* get(other.store, ada, a)) !== undefined
-          const history = fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8")
-          assert.strictEqual(history.includes("secret"), isFound, `died at call ${at}`)
-        }))
-        fs.rmSync(root, { recursive: true })
-      }
-    }).pipe(Logger.withMinimumLogLevel(LogLevel.None)))
+    atEachCall((root, message, deadly, die) =>
+      Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root, { lockTimeout: 30 }, deadly)
+        yield* put(store, draft(long("secret"), { id: a }))
+        const other = yield* opened(root, { lockTimeout: 30 })
+        yield* die(store.forget(ada, [a], { purge: true }))
+        yield* other.vault.refresh
+        yield* put(other.store, draft(long("later"), { id: c }))
+        const isFound = (yield* get(other.store, ada, a)) !== undefined
+        const history = fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8")
+        assert.strictEqual(history.includes("secret"), isFound, message)
+      }))
+    ))
 })
 
 describe("a vault on a failing disk", () => {

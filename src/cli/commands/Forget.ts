@@ -157,13 +157,13 @@ const erase = (shared: Shared, yes: boolean) =>
         `read ${counted(scan.rows, "row")} of the tenant again: ${
           scan.remaining === 0 ? "nothing" : scan.remaining
         } left`,
-        ...files.map((file) => `left, since it is no record: ${safeLine(file)}`)
+        ...files.map((file) => `left in the user's folder: ${safeLine(file)}`)
       ].join("\n"))
-    if (files.length > 0) {
-      return yield* CommandError.make("found", "files are left in the user's folder", "read and delete them by hand")
-    }
     if (scan.remaining > 0) {
       return yield* CommandError.make("found", "something is left", "it was written meanwhile: run the command again")
+    }
+    if (files.length > 0) {
+      return yield* CommandError.make("found", "files are left in the user's folder", "read and delete them by hand")
     }
   })
 
@@ -174,15 +174,15 @@ const erase = (shared: Shared, yes: boolean) =>
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
     const left: Array<string> = []
-    const remove = (folder: string, name: string): Effect.Effect<void> =>
+    const remove = (folder: string): Effect.Effect<void> =>
       Effect.gen(function*() {
-        const read = Effect.tryPromise(() => fs.promises.readdir(folder, { withFileTypes: true }))
+        const read = Effect.tryPromise(() => fs.promises.readdir(`${root}/${folder}`, { withFileTypes: true }))
         for (const entry of yield* Effect.orElseSucceed(read, () => [])) {
-          if (entry.isDirectory()) yield* remove(`${folder}/${entry.name}`, `${name}/${entry.name}`)
-          else if (entry.isFile()) left.push(`${name}/${entry.name}`)
+          if (entry.isDirectory()) yield* remove(`${folder}/${entry.name}`)
+          else if (entry.isFile()) left.push(`${folder}/${entry.name}`)
         }
         // `rmdir` fails for a folder that is not empty. Any failure is ignored, since an empty folder discloses only its name
-        yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
+        yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(`${root}/${folder}`)), () => undefined)
       })
     const folder = pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")
     const real = (at: string) =>
@@ -191,7 +191,7 @@ const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
       )
     const own = yield* real(`${root}/${folder}`)
     // a folder behind a link has another real path
-    if (own !== undefined && own === `${yield* real(root)}/${folder}`) yield* remove(own, folder)
+    if (own !== undefined && own === `${yield* real(root)}/${folder}`) yield* remove(folder)
     return left.sort()
   })
 

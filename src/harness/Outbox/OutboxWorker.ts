@@ -233,6 +233,8 @@ interface Tenant {
   readonly workers: Set<OutboxWorker>
   /** Number of waiting batches plus number of reservations. */
   used: number
+  /** The same number for each user who has any, by the key of `userOf`. */
+  readonly users: Map<string, number>
   /** Completed when capacity is freed, and then replaced by a new Deferred. */
   freed: Deferred.Deferred<void>
 }
@@ -298,10 +300,10 @@ const waitForRoom = (
     const { freed } = tenantOf(capacity, worker)
     const full = workerToExtract(capacity, worker)
     const room = Deferred.await(freed)
-    const isFair = !isFull(capacity, worker) && hasShareLeft(capacity, worker)
-    if (isFair && difficulty(full) > 1) return Effect.succeed(true)
+    const isFair = () => !isFull(capacity, worker) && hasShareLeft(capacity, worker)
+    if (difficulty(full) > 1 && isFair()) return Effect.succeed(true)
     const refused = (cause?: MemoryError.MemoryError) =>
-      isFair ? Effect.succeed(true) : refuse(capacity, worker, full, cause)
+      isFair() ? Effect.succeed(true) : refuse(capacity, worker, full, cause)
     return (full.waiting > 0 ? Effect.raceFirst(room, full.extractNow) : room).pipe(
       Effect.timeoutTo({ duration: left, onSuccess: () => true, onTimeout: () => false }),
       Effect.matchEffect({
@@ -313,13 +315,13 @@ const waitForRoom = (
 
 /** Whether one more batch keeps the user within the tenant's capacity divided by the number of users with waiting batches. */
 const hasShareLeft = (capacity: Capacity, worker: OutboxWorker): boolean => {
-  const userOf = ({ viewer }: OutboxWorker) => MemoryScope.key(Viewer.subjectOf(viewer))
-  const users = new Map([[userOf(worker), 0]])
-  for (const other of tenantOf(capacity, worker).workers) {
-    users.set(userOf(other), (users.get(userOf(other)) ?? 0) + other.waiting)
-  }
-  return (users.get(userOf(worker)) ?? 0) + 1 <= capacity.capacityPerTenant / users.size
+  const { users } = tenantOf(capacity, worker)
+  const used = users.get(userOf(worker)) ?? 0
+  return used + 1 <= capacity.capacityPerTenant / (used > 0 ? users.size : users.size + 1)
 }
+
+/** Returns a key for the user of a conversation; without a user, for its session or agent. */
+const userOf = ({ viewer }: OutboxWorker): string => MemoryScope.key(Viewer.subjectOf(viewer))
 
 const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, cause?: MemoryError.MemoryError) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -335,7 +337,8 @@ const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, ca
   })
 
 const tenantOf = ({ tenants }: Capacity, { tenant }: OutboxWorker): Tenant => {
-  const known = tenants.get(tenant) ?? { workers: new Set(), used: 0, freed: Deferred.unsafeMake(FiberId.none) }
+  const known = tenants.get(tenant) ??
+    { workers: new Set(), used: 0, users: new Map(), freed: Deferred.unsafeMake(FiberId.none) }
   tenants.set(tenant, known)
   return known
 }
@@ -344,6 +347,10 @@ const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => 
   const tenant = tenantOf(capacity, worker)
   capacity.onCount?.(more)
   tenant.used += more
+  const user = userOf(worker)
+  const used = (tenant.users.get(user) ?? 0) + more
+  if (used > 0) tenant.users.set(user, used)
+  else tenant.users.delete(user)
   if (tenant.used === 0) capacity.tenants.delete(worker.tenant)
   if (more > 0) return
   Deferred.unsafeDone(tenant.freed, Effect.void)

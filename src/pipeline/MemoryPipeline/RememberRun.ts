@@ -20,7 +20,7 @@ import { find, type MemoryKind } from "../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, type Trust } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import { type Message, sanitize } from "../../domain/Message.ts"
+import { type Message, usableId } from "../../domain/Message.ts"
 import { invalid } from "../../domain/Validation.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Completion from "../../host/Completion.ts"
@@ -291,7 +291,7 @@ const verbatim = (
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
     const body = textOf(message)
     if (body === "") return []
-    const { actorId, at, id: reference, role } = sanitize(message) // leaves out an unusable id
+    const { actorId, at, role } = message
     const position = sequenceOf(sequence, i)
     const key = [MemoryScope.key(scope), session ?? "", position, ...conversation === undefined ? [] : [conversation]]
     const life = lifeOf(ttl)
@@ -305,7 +305,7 @@ const verbatim = (
         metadata: { [Extraction.turnMark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
-        source: { reference, session, actor: speakerOf(message), sequence: position }
+        source: { reference: usableId(message), session, actor: speakerOf(message), sequence: position }
       },
       ...(position !== undefined && { ifRevision: 0 })
     }]

@@ -392,9 +392,9 @@ export const rollBack = (
 /** Removes the damaged files of these records that `Vault.repair` kept. An earlier release named them without the record's id. */
 export const removeDamaged = (fs: VaultFileSystem, ids: Iterable<MemoryId>): Io<void> =>
   Effect.gen(function*() {
-    const all = Array.from(ids)
-    for (const path of (yield* fs.list(Layout.damaged)).map((name) => `${Layout.damaged}/${name}`)) {
-      const text = path + Option.getOrElse(yield* fs.readLoose(path), () => "")
-      if (all.some((id) => text.includes(id))) yield* fs.discard(path)
+    for (const name of yield* fs.list(Layout.damaged)) {
+      const path = `${Layout.damaged}/${name}`
+      const text = name.includes("-") ? name : Option.getOrElse(yield* fs.readLoose(path), () => "")
+      if (Array.from(ids).some((id) => text.includes(id))) yield* fs.discard(path)
     }
   })
