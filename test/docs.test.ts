@@ -36,8 +36,8 @@ const argumentsAt = (source: string, from: number): string => {
 }
 
 /**
- * The parts before the dot of the span names in `src`, one for each call of `withSpan`, or of `Effect.fn` with the name of a span. Such a
- * part is usually a module; for a store, it is `${name}` or the name of the store.
+ * The part before the dot of each span name in `src`: one per `withSpan`, and one per `Effect.fn` that names a span. Such a part is usually
+ * a module; for a store, it is `${name}` or the name of the store.
  */
 const spanning = sources.flatMap((source) =>
   Array.from(source.matchAll(/withSpan\(|Effect\.fn\((?=["`])/g), (call) => {

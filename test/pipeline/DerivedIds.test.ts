@@ -14,7 +14,7 @@ const mallory = Viewer.make({ userId: "mallory" })
 const scope = { userId: "ada" }
 const said = [Message.user("I moved to Lisbon."), Message.user("I drink tea.")]
 
-/** Puts a record of Mallory, another viewer, under each id of a record that the plan would add. */
+/** Puts a record of another viewer, Mallory, under each id that the planned additions have. */
 const squat = (store: MemoryStore.Service, { mutations }: MemoryPipeline.Receipt) =>
   Effect.gen(function*() {
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])

@@ -42,7 +42,7 @@ interface Setup {
   readonly over?: (store: MemoryStore.Service) => Partial<MemoryStore.Service>
 }
 
-/** Builds a pipeline, with seeded randomness. */
+/** Returns a function that provides a pipeline and its store to an effect, with seeded randomness. */
 const within = (setup: Setup = {}) => {
   const store = Layer.effect(
     MemoryStore.MemoryStore,
@@ -672,7 +672,7 @@ describe("the related memories that `remember` shows to the model", () => {
   it.effect("the model is shown only memories of exactly the scope to which `remember` writes", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
-        put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user's write to Global has trust 2
+        put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // `Viewer.trustIn` gives a user's write to Global trust 2
         put("Ada lives in Paris", { scope: { userId: "ada", sessionId: "s" } }),
         put("Ada lives in Bonn", { scope: { userId: "eve" } }),
         put("Ada lives in Lisbon")

@@ -54,7 +54,7 @@ const found = (): Option.Option<{ readonly bin: string; readonly as: ReturnType<
 }
 const programs = found()
 
-/** Whether this machine can run clusters. Determined when tests are collected, so that none is skipped. */
+/** Whether tests can start clusters. `false` if PGlite is forced. Determined when tests are collected, so that no test is skipped. */
 export const hasClusters: boolean = Option.isSome(programs)
 
 const run = (program: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>

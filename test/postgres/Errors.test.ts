@@ -173,7 +173,7 @@ const urlOf = ({ port }: Cluster, user: string, password: string, rest = "postgr
   `postgres://${user}:${password}@127.0.0.1:${port}/${rest}`
 
 if (hasClusters) {
-  // `layer` of @effect/vitest would change \`it\` for the files that this worker runs next
+  // `layer` of @effect/vitest would change `it` for the files that this worker runs next
   describe("a PostgreSQL server with passwords", () => {
     const scope = Effect.runSync(Scope.make())
     let cluster: Cluster

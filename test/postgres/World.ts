@@ -82,7 +82,7 @@ export const named = (at: Place): Place => {
   return { ...at, url: Redacted.make(url.href) }
 }
 
-/** Counts the connections to a place that `named` has made and that wait for a lock. */
+/** Counts a place's connections that wait for a lock. The place must come from `named`. */
 export const waiters = (at: Place) =>
   Effect.map(
     raw(at, `SELECT count(*) FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
@@ -101,7 +101,7 @@ export const dropConnections = (at: Place) => {
 
 const isOf = ({ schema }: Place): string => `application_name = '${schema}' AND pid <> pg_backend_pid()`
 
-/** Returns all text that printing an error in any way can show. */
+/** Returns an error as text, printed in several ways, with its hidden properties, stack and cause. */
 const printed = (error: unknown): string =>
   [
     String(error),
@@ -113,7 +113,7 @@ const printed = (error: unknown): string =>
     error instanceof Error ? `${error.stack} ${inspect(error.cause, { depth: null, showHidden: true })}` : ""
   ].join("\n")
 
-/** Asserts that no way of printing the error shows one of these secrets. */
+/** Asserts that the error contains none of these secrets, in any form that `printed` returns. */
 export const isSilent = (error: unknown, ...secrets: ReadonlyArray<string>): void => {
   const all = printed(error)
   for (const secret of secrets) assert.notInclude(all, secret)

@@ -1,4 +1,4 @@
-/** Notes and questions about code and operations in `test/fixtures/code`, which were written for this test. */
+/** Search among notes about code and operations. The notes and questions in `test/fixtures/code` were written for this test. */
 import { assert, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"

@@ -129,7 +129,7 @@ const remove = integer({ min: 0, max: 12 }).map((n) =>
     records.delete(World.id(String(n)))
   })
 )
-/** Attaches a vector to the text of the n-th record, modulo their number. */
+/** Attaches a vector to the text of one of the records, if there are any. */
 const attach = constantFrom<Array<"m" | "n">>("m", "m", "n").chain((model) =>
   tuple(integer({ min: 0, max: 11 }), numbers(dimensions[model])).map(([n, vector]) =>
     act("attach", [model, n, vector], ({ index, records, vectors }) => {

@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("the term and tag parts of an explanation add up to `bm25`, the rank parts to `relevance`, and the factors to the score", () => {
+  it("an explanation's term and tag parts add up to `bm25`, its rank parts to `relevance`, and `lexical`, `recency` and `importance` to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),

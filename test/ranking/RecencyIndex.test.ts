@@ -5,7 +5,7 @@ import { RecencyIndex } from "../../src/ranking/internal/RecencyIndex.ts"
 import { uniform } from "./vectors.ts"
 import * as world from "./world.ts"
 
-/** Makes an index that counts the calls of its method `newestFirst`. Merges and ties compare records without such calls. */
+/** Makes an index that counts the calls of its method `newestFirst`. Merging does not call the method. */
 const counting = () => {
   const index = new RecencyIndex()
   const { newestFirst } = index
@@ -19,7 +19,7 @@ const counting = () => {
   return counted
 }
 
-/** Returns an id that is greater than that of every smaller number. */
+/** Makes an id. A greater number gives a greater id. */
 const ascending = (n: number) => MemoryId.make(`${n}`.padStart(26, "0"))
 
 describe("RecencyIndex", () => {

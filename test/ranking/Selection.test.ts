@@ -21,7 +21,10 @@ import { found as foundBy, id, record } from "./world.ts"
 const analyzer = Analyzer.make()
 const options = { analyzer, kinds: MemoryKind.Kinds.defaultValue() }
 
-/** Makes an index that counts how often a search filters a record itself or makes its `Fact`. `examined` is the option of `Matcher`. */
+/**
+ * Makes an index whose `looks` counts how often a record is read: to filter it, or to make its `Fact`. `examined` is the option of
+ * `Matcher`.
+ */
 const make = (examined?: number) => {
   const index = {
     looks: 0,
@@ -295,7 +298,7 @@ describe("search that evaluates few of its matches", () => {
       assert.isAbove(leftOut.limit, 0)
     }
     const { leftOut, looks } = looksOf({ weights: { recency: 1, importance: 0.5 } })
-    assert.isBelow(looks, 400) // matches are scored from columns, without reading records
+    assert.isBelow(looks, 400) // most matches are scored from columns, without reading their records
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 

@@ -224,8 +224,8 @@ export const ranked = (
 }
 
 /**
- * The expected hits as `[id, score]`, and the counts of matches cut off by limit and budget. With `isPlain`, words are scored by BM25
- * alone.
+ * The expected hits as `[id, score]`, and the counts of matches that are cut off by limit and budget, or folded. With `isPlain`, words are
+ * scored by BM25 alone.
  */
 export const found = (
   records: Iterable<MemoryRecord.MemoryRecord>,
@@ -252,7 +252,7 @@ export const found = (
   return cut(matching, query, query.text !== undefined && query.fold !== false)
 }
 
-/** Takes the best matches, by limit and budget. */
+/** Takes the best matches, by limit and budget. With `folding`, takes only the first of matches that say the same. */
 export const cut = (
   matching: ReadonlyArray<{ readonly id: MemoryRecord.MemoryRecord; readonly score: number }>,
   query: MemoryFilter.MemoryQuery,

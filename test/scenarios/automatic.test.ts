@@ -20,7 +20,10 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { stores } from "../stores.ts"
 
-/** The stores, each with a step n. A crash happens at every n-th moment of the first 40, an interrupt of a flush at every 2n-th of 60. */
+/**
+ * The stores, each with a step n. A crash happens after 0, n, 2n … yields (below 40). A flush is interrupted after 0, 2n, 4n … yields
+ * (below 60).
+ */
 const worldsOf = [
   ["memory", stores.memory, 1],
   ["markdown", stores.markdown, 8],

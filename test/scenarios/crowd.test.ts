@@ -31,7 +31,7 @@ const viewerOf = (user: number) =>
   Viewer.make({ tenant: `tenant ${user % tenants}`, userId: `user ${user}`, sessionId: "s" })
 const textOf = (user: number, turn: number) => `${moodOf(user)} u${user} t${turn}.`
 
-/** Makes a model that answers after a second, if at all, and records when it answered with the facts of each turn of a `well` user. */
+/** Makes a model that answers after a second, if at all. `readAt` gets the times at which it extracted each turn of a `well` user. */
 const modelOf = (readAt: Map<string, Array<number>>) =>
   Completion.make({
     model: "moody",
@@ -107,7 +107,7 @@ describe("MemoryManager with conversations whose extraction hangs, dies or fails
   )
 })
 
-/** Builds a manager with default options over an in-memory store, together with that store. */
+/** Builds a manager over an in-memory store, together with that store. Extraction has the default options. */
 const managed = (completion: Completion.Service) =>
   Layer.unwrapEffect(Effect.map(
     MemoryStore.MemoryStore,

@@ -57,7 +57,7 @@ const discreet = <A, E extends { readonly message: string; readonly reason: stri
 
 type Calls<R> = Readonly<Record<string, () => Effect.Effect<unknown, MemoryError, R>>>
 
-/** Inputs of each tool. The canary goes into each argument in turn, and into unknown arguments. */
+/** A valid input for each tool. `callAll` sets each argument in turn, and the unknown argument `userId`, to each of `poisons`. */
 const inputs: Readonly<Record<string, object>> = {
   remember: { scope: "user", kind: "user", summary: canary, body: canary, tags: [canary], id: stableId("x") },
   recall: { query: canary, scopes: ["user"], kinds: ["user"], tags: [canary], limit: 5 },
@@ -98,7 +98,7 @@ const federation = (texts: boolean) =>
     ))
   )
 
-/** Calls operations of MemoryService and MemoryManager, and tools of a model, with the canary in their texts. */
+/** Calls operations of MemoryService and MemoryManager, and tools of a model, with the text `canary` in their arguments. */
 const everything = Effect.gen(function*() {
   const memory = yield* service
   const manager = yield* MemoryManager.MemoryManager

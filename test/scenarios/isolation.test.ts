@@ -27,7 +27,7 @@ const world = FastCheck.record({
   viewer
 })
 
-/** Makes a draft with a word that no other record has, in every field that holds text. */
+/** Makes a draft with the word in its summary, body, tags and metadata. */
 const draft = (word: string, scope: MemoryScope): Draft => ({
   scope,
   kind: "reference",

@@ -50,7 +50,7 @@ export default defineConfig({
     setupFiles: ["test/turn.ts", "test/soak/scheduler.ts"],
     env: { SOAK: "1" },
     poolOptions: { forks: { execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=128"] } },
-    // one more than most CI machines have cores, since tests that kill processes mostly wait for them
+    // more than the two cores of a small CI machine, since tests that kill processes mostly wait for the processes
     maxWorkers: 3,
     minWorkers: 3,
     testTimeout: process.env["SOAK_LONG"] === undefined ? 1_800_000 : 36_000_000

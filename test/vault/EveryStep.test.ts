@@ -1,6 +1,6 @@
 /**
  * Tests of a writer that stalls before one of its disk calls, so long that others take its lock and write, and then continues. The others
- * had the vault open before, or open it meanwhile and compact the history.
+ * opened the vault before the stall, or open it during the stall and compact the history if that is due.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -31,7 +31,7 @@ interface Operation {
   readonly texts: ReadonlyArray<string>
   /** Records that are not listed if and only if the operation was acknowledged. */
   readonly forgotten?: ReadonlyArray<typeof a>
-  /** Whether the operation purges a large record (`purged`) or one was purged before it (`gone`). Its purge makes a compaction due. */
+  /** A large record is purged by the operation (`purged`) or before it (`gone`). This purge makes a compaction due. */
   readonly long?: "purged" | "gone"
 }
 const operations: Readonly<Record<string, Operation>> = {
@@ -68,7 +68,7 @@ const operations: Readonly<Record<string, Operation>> = {
   }
 }
 
-/** Makes a vault with a record at revision 2, one at revision 1 and a forgotten one. */
+/** Makes a vault with a record at revision 2, one at revision 1 and a forgotten one. With a `kind`, it also has a large record. */
 const filled = (kind: Operation["long"]) =>
   Effect.gen(function*() {
     const root = yield* place
@@ -86,7 +86,7 @@ const filled = (kind: Operation["long"]) =>
   })
 
 const all = [a, b, c, d]
-/** Returns every revision of the records, by id. */
+/** Returns the revisions of each record: number and first twenty characters of the body. */
 const past = (store: Service) =>
   Effect.forEach(
     [...all, long],
@@ -131,7 +131,7 @@ describe("a writer that stalls before a disk call until another writer has taken
             // of the lock can stop the stalled writer
             yield* put(other.store, draft("early"))
             if (operation.long === "gone") {
-              // closing this vault makes a checkpoint: a writer compacts the history only if no batch is pending
+              // closing this vault leaves no pending batch, which would prevent a compaction
               yield* Effect.scoped(
                 Effect.flatMap(
                   opened(root, { lockTimeout: 30 }),

@@ -234,7 +234,7 @@ describe("two processes with the same vault", () => {
 })
 
 describe("a vault on a failing disk", () => {
-  // under `npm run soak` every error code at every call, otherwise one code per call in rotation
+  // tries every error code at every call under `npm run soak`, otherwise one code per tested call, in rotation
   for (const only of times(1, 3) === 1 ? [undefined] : all) {
     for (const [name, operation] of Object.entries(operations)) {
       it.scopedLive(

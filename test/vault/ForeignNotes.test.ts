@@ -454,7 +454,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepStrictEqual(yield* vault.issues, [])
     })
   for (const one of cases) {
-    it.scopedLive(`${one.title}, whether the change is noticed by \`refresh\`, by the poll or at opening`, () =>
+    it.scopedLive(`${one.title} (change noticed by \`refresh\`, by the poll or at opening)`, () =>
       Effect.gen(function*() {
         const texts = (root: string) => Effect.sync(() => files(root))
         // while the vault is open, by refresh and by the poll
@@ -481,7 +481,7 @@ describe("a note that is moved or renamed", () => {
           yield* session(root, (again) => check(again, one, known))
           assert.deepStrictEqual(yield* texts(root), after)
         }
-        // while the vault is closed, with and without a snapshot
+        // changes the notes while the vault is closed: with a snapshot, or without one after an update of each note
         for (const isWritten of [false, true]) {
           const root = yield* folder(one.notes)
           const known = yield* session(root, ({ store }) =>

@@ -28,7 +28,7 @@ const commit = (root: string) => {
   git(root, "commit", "-q", "-m", "memories")
 }
 
-/** Makes a vault with two commits: one adds `a` and `b`, the next changes `a`, forgets `b` and adds `c`. */
+/** Makes a vault with two commits. The first adds `a`, `b` and a hand-written note; the second changes `a`, forgets `b` and adds `c`. */
 const committed = Effect.gen(function*() {
   const root = yield* place
   git(root, "init", "-q")
@@ -64,7 +64,7 @@ const moved = <E>(
       yield* vault.vault.refresh
       yield* check(vault)
     }))
-    yield* Effect.scoped(Effect.flatMap(opened(root), check)) // and after reopening
+    yield* Effect.scoped(Effect.flatMap(opened(root), check))
   })
 const revisions = ({ store }: Opened, one: typeof a) =>
   Effect.map(store.history(ada, one), (past) => past.map(({ body, revision }) => `${revision} ${body}`))

@@ -79,9 +79,9 @@ describe("a group commit (one fsync for the batches of several writers) on a dis
   for (const [title, fillsAt] of [["its history lines", isHistory], ["its record files", isRecord]] as const) {
     for (const isFreed of [true, false]) {
       it.scopedLive(
-        `a group commit that fails while it writes ${title} has no effect after a reopening, if the disk ${
+        `a group commit that fails while writing ${title} has no effect after a reopening if the disk then ${
           isFreed ? "gets free space" : "stays full"
-        } after the failure`,
+        }`,
         () =>
           Effect.gen(function*() {
             const root = yield* place
@@ -146,7 +146,7 @@ describe("a file of a group commit that is edited by hand", () => {
       ["before the group's first file is replaced", (method: string, at: string) => method === "rename" && isRecord(at)]
     ] as const
   ) {
-    it.scopedLive(`an edit by hand of a file in a group commit, made ${title}, is kept as a revision`, () =>
+    it.scopedLive(`an edit by hand ${title} is kept as a revision`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }

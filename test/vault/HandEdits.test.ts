@@ -202,7 +202,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an edit by hand is read at the next poll, even if the file is replaced or deleted",
+    "the poll notices that a record's file was edited, replaced or deleted by hand",
     ({ read, root, write }) =>
       Effect.gen(function*() {
         const { store } = yield* opened(root, { poll: 20 })
@@ -294,7 +294,7 @@ describe("a record's file that is copied or moved to another path", () => {
           assert.deepStrictEqual(yield* issues, [copy])
           assert.lengthOf((yield* store.list(system, {})).items, 1)
           assert.lengthOf((yield* store.list(Viewer.system("other"), {})).items, 0)
-          // nor does it become one when the original is edited or deleted
+          // the copy is no record either after the original is edited or deleted
           write(at, original.replace("the first", "edited"))
           yield* vault.refresh
           assert.deepInclude(yield* get(store, ada, one), { body: "edited", scope: { userId: "ada" } })
@@ -449,7 +449,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is left unchanged, and is either reported as an issue or read safely`,
+      `an invalid file with ${name} is reported or read without prototype pollution, and is left unchanged`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))

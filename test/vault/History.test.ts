@@ -236,7 +236,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("`isReplaced` is true or `generation()` has changed if a lookup misses a record while a rewritten history is being read", () =>
+  it.scopedLive("a lookup misses a record during the reading of a rewritten history only if `isReplaced` is true or `generation()` changes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

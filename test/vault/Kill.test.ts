@@ -47,7 +47,7 @@ describe("a writer killed at any moment", () => {
 
 describe("a process that attaches vectors and is killed at any moment", () => {
   it.scopedLive(
-    "a process killed while it attaches vectors loses no acknowledged vector and stores no wrong vector",
+    "a process killed while it attaches vectors loses and corrupts no acknowledged vector",
     () =>
       eachVault(times(2, isLong ? 500 : 50), (first, rounds) =>
         Effect.gen(function*() {

@@ -1,4 +1,6 @@
-/** Kills a writer process again and again while a reader process reads, and checks that the batches it acknowledged are stored. */
+/**
+ * Kills a writer process again and again while a reader process reads. Checks that the batches which the writer acknowledged are stored.
+ */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -78,7 +80,7 @@ export const survives = <O extends { readonly store: MemoryStore.Service }, E>(
           if (version < 0) purged.add(name)
         }
       }
-      /** Handles a line that the writer printed: an announced batch becomes the expected state once the writer has acknowledged it. */
+      /** Handles a line that the writer printed. Remembers an announced batch, and applies an acknowledged one to the expected state. */
       const hear = (line: typeof Line.Type) => {
         if ("will" in line) last = line.will
         if ("did" in line) {

@@ -1,6 +1,6 @@
 /**
- * Compaction of a vault finds the records to erase by the index of the history in memory. To find them, it reads the history file only for
- * a record that has neither a file nor a readable tombstone.
+ * Compaction of a vault finds the records to erase in memory. This search reads the history file only for a record that has neither a file
+ * nor a readable tombstone.
  */
 import { SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"

@@ -1,4 +1,7 @@
-/** Values that YAML or a file cannot hold are refused before the write; all others are read back unchanged. */
+/**
+ * Tests of a record's file: Unicode line separators are kept, frontmatter that is too large is refused, and a folder that is no scope
+ * belongs to the scope above it.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

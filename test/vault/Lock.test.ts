@@ -367,7 +367,7 @@ describe("the lock of a vault", () => {
         }))
       ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
       const locked = Effect.flatMap(lockOf(root, "a", slow), (lock) => lock.withLock(Effect.void))
-      const mine = yield* Effect.fork(Effect.either(Effect.scoped(locked))) // closing its scope takes time as well
+      const mine = yield* Effect.fork(Effect.either(Effect.scoped(locked))) // closing the scope calls the slow `stat`, too
       while ((yield* Fiber.poll(mine))._tag === "None") {
         yield* TestClock.adjust("1 minute")
         yield* turn
@@ -382,7 +382,8 @@ describe("the lock of a vault", () => {
       const lock = yield* lockOf(root, "a", seen.platform)
       fs.writeFileSync(file(root), "0 0")
       const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
-      for (let hand = 1; hand < 100; hand++) { // each holder has the lock for 100 ms; a waiter gives up if one keeps it for six seconds
+      // each holder has the lock for at least 100 ms; a waiter gives up if one keeps it for six seconds
+      for (let hand = 1; hand < 100; hand++) {
         fs.writeFileSync(file(root), `${hand} 0`)
         const looked = seen.looks()
         while (seen.looks() < looked + 2) {

@@ -231,7 +231,7 @@ describe("a folder of unusual notes", () => {
     }))
 
   law(
-    "an update of a note's importance keeps the text, but fails for a note that was read only in part",
+    "an update of a note's importance keeps the text, but fails for a note that is too long or not UTF-8",
     (vault) =>
       Effect.gen(function*() {
         const { root, store } = vault

@@ -52,13 +52,13 @@ export const opened = (
   )
 
 /**
- * Node's file system as a service. Its methods that a vault uses are those of `DirectFiles.direct`, without the combined calls. A layer
+ * Node's file system as a service. Its methods that a vault uses are those of `DirectFiles.direct`, without the optional ones. A layer
  * built on this service can observe and change each of these calls.
  */
 export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   FileSystem.FileSystem,
   Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
-    // without the combined calls, so that every step is a separate call
+    // leaves out the optional methods, so that the vault makes a separate call for each step
     const { linkStatNow: _, readRange: __, statNow: ___, writeWhole: ____, ...files } = DirectFiles.direct(real)
     return { ...real, ...files } as FileSystem.FileSystem // the vault makes no other calls on an open file
   })
@@ -87,7 +87,7 @@ export const files = (root: string): Readonly<Record<string, string>> =>
       .map((name) => [name, fs.readFileSync(path.join(root, name), "utf8")])
   )
 
-/** Waits until a condition holds, looking every 10 ms; fails after five minutes. */
+/** Waits until a condition holds, looking every 10 ms; dies after five minutes. */
 export const eventually = <E>(what: string, look: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
   look.pipe(
     Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("10 millis") }),

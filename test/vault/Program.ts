@@ -36,11 +36,11 @@ export interface Program<A> {
   readonly rest: Effect.Effect<ReadonlyArray<A>>
   readonly signal: (signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
   readonly tell: (text: string) => Effect.Effect<void>
-  /** Waits for the exit code; `null` if the process was killed. Its remaining lines are in `rest` by then. */
+  /** Waits for the exit code; dies after a timeout. `null` if the process was killed. Its remaining lines are in `rest` by then. */
   readonly end: Effect.Effect<number | null>
 }
 
-/** Timeout of a child process that hangs, a little shorter than the test's own. No test measures time with it. */
+/** Timeout of a child process that hangs, shorter than the test's own. No test measures time with it. */
 const patience = Duration.minutes(times(9, 20))
 
 /** Returns the path of the bundle that `processes.ts` made of a program; the path of the program itself if there is no bundle. */

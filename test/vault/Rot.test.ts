@@ -20,7 +20,7 @@ const rot = (root: string, from: string, to: string) =>
     assert.deepInclude(fs.statSync(file), { ino, size, mtime })
   })
 
-/** Makes a vault with one record. A scan has read the record's file, whose mtime is an hour ago. Then `rot` changes the file's bytes. */
+/** Makes a vault with one record. Sets the mtime of its file to an hour ago, scans the file, and then changes its bytes with `rot`. */
 const settled = Effect.gen(function*() {
   const root = yield* place
   const vault = yield* opened(root)

@@ -300,7 +300,7 @@ export class Postings {
   /** Returns a renumbered copy. `docs` and `scopes` map old to new numbers; −1 omits a document. Doc ids of one scope keep their order. */
   compacted(docs: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // unpacks all terms to count the lists. Room is made for all lists at once, since repeated growth would cost more than the copy
+    // unpacks all terms to count the lists, then allocates room for all of them at once: growing step by step would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term)
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))

@@ -10,6 +10,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Internal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { Service } from "../../storage/MemoryStore.ts"
@@ -127,6 +128,14 @@ export const laws: ReadonlyArray<Law> = [
           const streamed = yield* Stream.runCollect(store.stream(ada, { forgotten: true, limit }))
           assert.deepStrictEqual(Chunk.toReadonlyArray(streamed), whole)
         }
+        const paged: Array<MemoryRecord> = []
+        let page = yield* store.list(ada, { forgotten: true, limit: 7 })
+        paged.push(...page.items)
+        while (page.next !== undefined) {
+          page = yield* store.list(ada, { forgotten: true, limit: 7, after: page.next })
+          paged.push(...page.items)
+        }
+        assert.deepStrictEqual(paged, whole)
         assert.isUndefined((yield* store.list(ada, { forgotten: true, limit: 45 })).next)
         const { next: after } = yield* store.list(ada, { forgotten: true, limit: 1 })
         yield* refuses("invalid_draft", store.list(ada, { after }))

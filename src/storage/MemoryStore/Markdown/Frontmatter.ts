@@ -333,7 +333,7 @@ const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
 /** Matches a hash or id that starts with a digit. The text must have a letter other than e, so that YAML does not read a number. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
-/** Matches a date, a time, or both, with or without seconds and a zone. */
+/** Matches a date, a time, or both. Seconds are optional, and after a date and time also a zone. */
 const timeText =
   /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
 

@@ -272,7 +272,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** A snapshot is outdated if the changes exceed `least`, and also `share` times the number of records. Newly indexed records count, too. */
+/** A snapshot is outdated if there are more changes than `least` and than `share` times the records. A newly indexed record is a change. */
 const least = 20
 const share = 1 / 50
 

@@ -56,9 +56,10 @@ export interface VaultFileSystem {
   /** Reads `length` bytes from an offset, by default to the end of the file. Returns no bytes if there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
-   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the folder. Creates missing folders. If `force` is
-   * `false`, nothing is synced; this suits content that can be rebuilt. `guard` runs before the rename. If it fails, nothing is replaced.
-   * `isFenced` puts the temporary file into the staging folder. The rename then fails if another process has moved this folder away.
+   * Replaces a file atomically: writes a temporary file, syncs it, renames it, and syncs the file's folder. Creates missing folders. If
+   * `force` is `false`, nothing is synced; this suits content that can be rebuilt. `guard` runs before the rename. If it fails, nothing is
+   * replaced. `isFenced` puts the temporary file into the staging folder. The rename then fails if another process has moved the staging
+   * folder away.
    */
   readonly write: (
     path: string,
