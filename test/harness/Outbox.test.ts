@@ -503,6 +503,18 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
+  it.scoped("concurrent appends of a user beyond the capacity of the tenant are accepted only up to the user's share", () =>
+    Effect.gen(function*() {
+      const outbox = yield* opened(yield* theStore, model(() => mute), { trigger: never, capacityPerTenant: 4 })
+      for (const session of ["a", "b", "c", "d"]) yield* outbox.append(ada, session, users("bad"))
+      const appended = yield* Effect.forEach(
+        ["u", "v", "w"],
+        (session) => Effect.either(outbox.append(bob, session, users("bad"))),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(appended.map(({ _tag }) => _tag).sort(), ["Left", "Right", "Right"])
+    }).pipe(memory))
+
   it.scoped("dead letters, and messages that the store failed to write, do not count towards the capacity of an Outbox", () =>
     Effect.gen(function*() {
       const store = yield* theStore
