@@ -120,10 +120,8 @@ const termOf = ({ names, value }: Flag): string => `${names.join(", ")}${value =
 const rowsOf = (options: Options.Options<unknown>) =>
   flagsOf(options).map((flag) => [termOf(flag), flag.description] as const)
 
-const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows this page"], [
-  "--version",
-  "prints the version"
-]]
+const help = ["-h, --help", "shows this page"] as const
+const version = ["--version", "prints the version"] as const
 
 /** Returns the name of each argument of a command, without the characters `<` and `>`, and its description. */
 const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
@@ -146,7 +144,7 @@ export const page = ({ args, description, examples, name, options, summary }: Co
     ["DESCRIPTION", description.flatMap((paragraph, n) => [...(n === 0 ? [] : [""]), ...wrap(paragraph, width)])],
     ["ARGUMENTS", table(screen, arguments_)],
     ["OPTIONS", table(screen, rowsOf(options))],
-    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help[0]!])], // `help` is not empty
+    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help])],
     [
       "EXAMPLES",
       examples.flatMap(([line, meaning], n) => [
@@ -165,7 +163,8 @@ export const overview = (commands: ReadonlyArray<Command>, screen: Screen): stri
     ["NAME", ["effect-memory - long-term memory for AI agents"]],
     ["SYNOPSIS", ["effect-memory COMMAND [ARGUMENTS] [OPTIONS]", "effect-memory COMMAND --help"]],
     ["COMMANDS", table(screen, commands.map(({ name, summary }) => [name, summary]))],
-    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), ...help])],
+    ["OPTIONS WITHOUT A COMMAND", table(screen, [version])],
+    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help])],
     ["ENVIRONMENT", table(screen, environment)],
     ["EXAMPLES", [
       screen.paint("cyan", "effect-memory remember \"Drinks tea, never coffee.\" --user ada"),

@@ -142,7 +142,7 @@ export interface Service {
     taskId?: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<Counterfactual>>, MemoryError>
-  /** Counts the beliefs, hindsights and counterfactuals that the viewer sees. Cost: reads all of them. */
+  /** Counts the beliefs, hindsights and counterfactuals that the viewer sees, also those with invalid data. Cost: reads all of them. */
   readonly statistics: (viewer: Viewer.Any) => Effect.Effect<Statistics, MemoryError>
   /** Forgets beliefs superseded before `olderThan` (epoch ms), and returns their number. Skips beliefs that the viewer may not write. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Effect.Effect<number, MemoryError>

@@ -114,7 +114,7 @@ describe("MemoryToolkit.layerCompletion", () => {
     }).pipe(Effect.provide(Layer.provide(MemoryToolkit.layerCompletion, model)))
   })
 
-  it.effect("a failure of the provider has the reason `model` and a message without the provider's details", () =>
+  it.effect("the Completion fails with the reason `model` if the provider fails; the message contains none of the provider's details", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(ask)
       assert.deepStrictEqual([error.reason, error.message], ["model", "the language model failed (UnknownError)"])
@@ -155,7 +155,7 @@ describe("MemoryToolkit.layerEmbedder", () => {
     )))
   })
 
-  it.effect("the Embedder fails if the provider fails (then with reason `model`) or returns a vector of the wrong length", () =>
+  it.effect("the Embedder fails with the reason `model` if the provider fails, and also fails for a vector of the wrong length", () =>
     Effect.gen(function*() {
       const failing = provided(() => Effect.fail(down))
       assert.include(yield* Effect.flip(Effect.provide(embed(["a"]), failing)), { reason: "model" })
@@ -271,7 +271,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("the model receives a prompt unchanged if no memory matches it or, by default, if it does not end with a user message", () =>
+  it.effect("the model receives a prompt unchanged if no memory matches; by default also if the prompt does not end with a user message", () =>
     injected(scripted([text("a")], [text("b")], [text("c")], [text("d")]))((asked) =>
       Effect.gen(function*() {
         const prompts = [

@@ -172,7 +172,7 @@ describe("the tool `recall`", () => {
   )
 
   law(
-    "`recall` for a viewer of reach `within` returns only visible records of the named scopes, or of all if none is named",
+    "`recall` returns only visible records to a viewer of reach `within`; if scopes are named, only records of these scopes",
     (call, store) =>
       Effect.gen(function*() {
         yield* put(store, [

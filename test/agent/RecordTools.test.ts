@@ -194,7 +194,7 @@ describe("MemoryTools.makeRecords", () => {
       assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
     }).pipe(within()))
 
-  it.effect("a record of a session can be deleted outside of it by a viewer of reach `within`, but not by one of reach `exact`", () =>
+  it.effect("a viewer of reach `within` can delete a record of a session; a viewer of reach `exact` outside the session cannot", () =>
     Effect.gen(function*() {
       const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
       const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)

@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the messages sent to the model begin with a user's message, even if the budget is exceeded", () =>
+  it.scoped("the part of a thread that is sent to the model begins with a user's message, even if that exceeds the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("no message of a deleted thread is sent to the model; stored messages in a prompt stay within the token budget", () =>
+  it.scoped("a chat sends the model no message that was deleted with the thread, and keeps stored messages within the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(

@@ -146,7 +146,7 @@ describe("README.md and docs/compat.md", () => {
     assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
   })
 
-  it("`.ci/readme.mjs` prints README.md's first program, and its install command for the package or a tarball", () => {
+  it("`.ci/readme.mjs` prints README.md's first program and install command; a given tarball replaces the package's name", () => {
     assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
     const [first] = said("install").split("\n")
     assert.include(readme, `\n${first}\n`)

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { mean, pieces } from "../../bench/sentence-encoder.mjs"
 
 describe("the example of an Embedder", () => {
-  it("a text is split into pieces of at most 480 characters, at the ends of its sentences unless they are too long", () => {
+  it("a text of short sentences is split at sentence ends into pieces of at most 480 characters; a longer word is cut every 480", () => {
     const text = Array.from({ length: 60 }, (_, n) => `Sentence number ${n} says a little about the harbour.`).join(" ")
     const all = pieces(text)
     assert.isAbove(all.length, 5)

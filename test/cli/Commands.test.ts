@@ -156,7 +156,7 @@ describe("the command effect-memory", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", "--store", "memory:"])).isHealthy)
     }))
 
-  it.scopedLive("`recall` finds nothing that was remembered for another tenant, user, agent, run or session", () =>
+  it.scopedLive("each of five viewers (a tenant, a user, an agent, a run, a session) recalls only what was remembered for that viewer", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const viewers = [["--tenant", "acme"], ["--user", "ada"], ["--agent", "pilot"], ["--run", "r1"], [
@@ -216,7 +216,7 @@ describe("the command effect-memory", () => {
       }
     }))
 
-  it.scopedLive("the help page of `import` says that only a format of one file reads stdin, as the command does", () =>
+  it.scopedLive("`import` reads stdin only for a format of a single file (such as mem0), and the help page of `import` says so", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       const page = (yield* told(["import", "--help"])).replace(/\s+/g, " ")

@@ -91,7 +91,9 @@ describe("effect-memory serve", () => {
       const cwd = yield* folder
       const { code, stderr, stdout } = yield* run(["serve", "--user", "ada"], { cwd, input: "no JSON\n" })
       assert.strictEqual(code, 0, stderr)
-      for (const line of stdout.split("\n").filter((line) => line !== "")) {
+      const lines = stdout.split("\n").filter((line) => line !== "")
+      assert.isNotEmpty(lines)
+      for (const line of lines) {
         assert.strictEqual(JSON.parse(line).jsonrpc, "2.0")
       }
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")

@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("`import` makes the same records of the files in Claude Code's folder `memory`, also from its parent folder", () =>
+  it.scopedLive("an import of Claude Code's folder `memory`, or of its parent folder, makes the same records", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])

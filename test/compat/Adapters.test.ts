@@ -82,7 +82,7 @@ describe("compat: drover", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.validAt), [5])
     })))
 
-  it.scoped("a memory opened by `createMarkdownMemory` has the entries that were stored in its folder before", () =>
+  it.scoped("a memory opened by `createMarkdownMemory` has the entries that an earlier memory stored in the same folder", () =>
     Effect.gen(function*() {
       const root = yield* place
       const first = yield* Effect.scoped(

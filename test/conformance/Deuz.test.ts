@@ -74,7 +74,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
   const law = lawOn(layer)
   describe(`Deuz's store (${name})`, () => {
     law(
-      "a record whose `source.reference` is not from Deuz is found, changed and deleted by the id that `list` returns",
+      "`get`, `update` and `delete` accept the id that `list` returns for a record whose `source.reference` Deuz did not write",
       ({ deuz, store }) =>
         Effect.gen(function*() {
           const source = { reference: "mem0-7" }
@@ -83,6 +83,7 @@ for (const [name, layer] of Object.entries(stores).filter(([name]) => name === "
           const id = listed?.id ?? ""
           assert.strictEqual((yield* awaited(() => deuz.get(id, ada)))?.text, "imported")
           yield* awaited(() => deuz.update(id, { importance: 1 }, ada))
+          assert.strictEqual((yield* awaited(() => deuz.get(id, ada)))?.importance, 1)
           yield* awaited(() => deuz.delete([id], ada))
           assert.deepStrictEqual(yield* awaited(() => deuz.list(ada)), [])
         })
@@ -255,7 +256,7 @@ describe("Deuz's remember", () => {
   )
 
   law(
-    "`remember` ignores a model's decision that is `NOOP` or names an id that was not in the prompt",
+    "`remember` changes nothing if the model decides `NOOP`, or names an id that was not in the prompt",
     ({ run, store, texts }) =>
       Effect.gen(function*() {
         yield* awaited(() => Deuz.remember(said, ada, { store, ...adding("Ada lives in Bern"), run }))
@@ -366,6 +367,8 @@ describe("Deuz's tools", () => {
         const outcome = yield* Effect.either(bob(name, input))
         assert.isFalse(outcome._tag === "Right" && Reflect.get(Object(outcome.right.data), "deleted") === true)
       }
+      const [left] = (yield* call("memory_view", {})).data as ReadonlyArray<object> // the tool's output schema is a list
+      assert.deepInclude(left, { id, text: "likes green tea" })
       assert.deepInclude((yield* call("memory_delete", { id })).data, { id, deleted: true })
     }).pipe(Effect.provide(MemoryService.layerTest({ spec: { writesPerTurn: 0 } }))))
 })

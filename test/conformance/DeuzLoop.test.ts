@@ -98,6 +98,8 @@ describe("Deuz's chat", () => {
     { config: { injection: false } },
     Effect.gen(function*() {
       const one = yield* chat("one")
+      yield* (yield* manager).add(of("one"), [{ scope: { userId: "ada" }, kind: "user", body: "I live in Porto" }])
+      assert.lengthOf((yield* (yield* manager).search(of("one"), "Porto")).hits, 1)
       yield* one.ended(said)
       yield* one.flush
       assert.strictEqual(yield* one.sent([Message.user("Porto?")]), "")

@@ -111,7 +111,7 @@ describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "
     )
 
     law(
-      "`search` returns the hits in descending order of score, and no hits for a query without a word",
+      "`search` returns the hits in descending order of score, and no hits for a query of punctuation alone",
       (adapter) =>
         Effect.gen(function*() {
           yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))

@@ -103,6 +103,8 @@ describe("drover's tools", () => {
       const { data } = yield* call("remember", tea)
       const { id } = data as { readonly id: string } // the tool's output schema has an id
       yield* call("remember", { ...tea, id, body: "Drinks coffee." })
+      const records = yield* MemoryStore.MemoryStore.pipe(Effect.flatMap((store) => store.list(Viewer.system(), {})))
+      assert.deepStrictEqual(records.items.map((record) => [record.id, record.body]), [[id, "Drinks coffee."]])
       const other = yield* calling(Drover.viewerOf({ agentId: "other" }))
       assert.strictEqual((yield* Effect.flip(other("remember", { ...tea, id }))).reason, "invalid_id")
     })

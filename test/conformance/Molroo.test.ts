@@ -140,7 +140,7 @@ describe("molroo's adapter", () => {
   )
 
   law(
-    "a recall with a limit of 0 returns up to 1,000 episodes, and one without a limit up to 20",
+    "a recall returns at most 20 episodes by default; a limit of 0 allows more than 20",
     ({ recall, save }) =>
       Effect.gen(function*() {
         for (let n = 0; n < 25; n++) yield* save(`${n}`, n)
@@ -253,7 +253,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns an older event even if more newer chat messages exist than the recall's limit allows",
+    "many newer chat messages do not displace an older event from a recall",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 1, { type: "gift" })

@@ -251,7 +251,7 @@ describe("nexus-agents' typed memories", () => {
 describe("nexus-agents' adaptive memory", () => {
   const law = Laws.adaptive
   law(
-    "a memory's score is the weighted mean of recency, importance and relevance; `retrieve` returns memories of at least `minScore`, best first",
+    "a memory's score is the weighted mean of recency, importance and relevance; `retrieve` leaves out scores below `minScore`",
     (memory, store) =>
       Effect.gen(function*() {
         yield* store.put(viewer, [
@@ -262,7 +262,9 @@ describe("nexus-agents' adaptive memory", () => {
         assert.deepStrictEqual(all.map(({ text }) => text), ["tea and coffee", "tea"])
         assert.deepStrictEqual(all.map(({ components }) => components.relevance), [1, 0.5])
         assert.closeTo(all[1]!.score, 0.4 * 1 + 0.3 * 0.25 + 0.3 * 0.5, 1e-9)
-        assert.lengthOf(yield* awaited(() => memory.retrieve("tea coffee", { minScore: all[1]!.score })), 2)
+        for (const [minScore, found] of [[all[1]!.score, 2], [all[1]!.score + 0.001, 1]] as const) {
+          assert.lengthOf(yield* awaited(() => memory.retrieve("tea coffee", { minScore })), found)
+        }
         const weighed = yield* awaited(() =>
           memory.retrieve("tea coffee", { weights: { recency: 0, relevance: 0, importance: 7 } })
         )
@@ -274,7 +276,7 @@ describe("nexus-agents' adaptive memory", () => {
 })
 
 describe("nexus-agents' notes", () => {
-  it.effect("`store` derives keywords and entities from a note's text and suggests links; only `link` stores the suggested links", () =>
+  it.effect("`store` derives keywords and entities from a note's text and suggests links, but stores no link; `link` accepts the suggestion", () =>
     Effect.gen(function*() {
       const memory = yield* AgenticMemory.AgenticMemory
       const note = (body: string) => memory.store(viewer, { scope, body })

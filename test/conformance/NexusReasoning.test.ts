@@ -237,7 +237,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`applyHindsight` stores a hindsight record and corrects each belief in its `corrected`; if one of them is missing, nothing changes",
+    "`applyHindsight` lowers the confidence of corrected beliefs and stores the record; if one belief is missing, nothing changes",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))

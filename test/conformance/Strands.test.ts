@@ -95,7 +95,7 @@ describe("Strands' search", () => {
   )
 
   law(
-    "a search fails for an unknown store, and searches a store once even if the store is named twice",
+    "a search fails for an unknown store, and returns each hit of a store once even if the store is named twice",
     Effect.gen(function*() {
       const manager = yield* filled([notes])
       assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {

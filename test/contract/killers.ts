@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`put` cuts every body to 65,536 characters":
     "`put` and `update` allow at most 1,048,576 characters in a body if the record's origin is `file`, and at most 65,536 otherwise",
   "`get` skips the viewer check":
-    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
+    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
   "`list` skips the viewer check":
     "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
   "`search` has no viewer check":
@@ -38,14 +38,14 @@ export const killers: Readonly<Record<string, string>> = {
   "`changes` skips the viewer check":
     "the `changes` stream of a viewer emits the writes of exactly those records that the viewer sees",
   "`get` ignores the tenant":
-    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
+    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
   "`search` applies the limit before the filter":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "`search` applies the limit before the viewer check":
     "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
   "scores depend on records that the viewer does not see":
     "`search` and `whyNot` answer as in a store without the records that the viewer does not see",
-  "`leftOut` is always 0": "`search` without a text returns records by recency, like `list`",
+  "`leftOut` is always 0": "`search` without a text returns the most recent records first, as `list` does",
   "search by vector applies the limit before the viewer check":
     "records excluded by viewer, filter or time do not use up the limit of a search by vector",
   "search by vector applies the limit before the filter":
@@ -71,7 +71,7 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.pending returns every text twice":
     "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
   "vectors.read returns the stored array instead of a copy":
-    "`attach` does not replace the vector of a text, and accepts a new number of dimensions once the model's last vector was purged",
+    "`attach` keeps the vector that a text has; once a model's last vector is purged, `attach` accepts another number of dimensions",
   "a turn's score depends on neighbouring turns that the viewer does not see":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score depends on expired neighbouring turns":
@@ -94,7 +94,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the first hit do not use up the limit; `awaiting` counts visible records that pass the filter but lack a vector",
   "`search` never reports that the search by words or by vector failed":
-    "a hybrid search whose query or store has no vectors searches by words and lists an error; mode `vector` fails if the store has none",
+    "a hybrid search without a query vector, or in a store without vectors, searches by words and lists an error",
   "`put` does not deduplicate":
     "a put of a duplicate writes nothing, and returns the existing record with the outcome `duplicate`",
   "`put` returns the outcome `created` for a duplicate":
@@ -108,7 +108,7 @@ export const killers: Readonly<Record<string, string>> = {
   "purge leaves the history behind":
     "the viewer `System` can still read a forgotten record with `get` and `history`, but not a purged one",
   "`forget` erases the record instead of leaving a tombstone":
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
+    "only `System` and writes of origin `instructions` can put, purge or restore a forgotten record of that origin",
   "only the newest revision is kept":
     "restoring a revision whose `expiresAt` is past fails with `invalid_draft` and changes nothing",
   "`createdAt` is rounded down to whole seconds":
@@ -167,9 +167,9 @@ export const killers: Readonly<Record<string, string>> = {
     "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`put` takes origin and trust from the draft": "`put` reads origin and trust from its options, never from the draft",
   "`forget` removes instructions for any caller":
-    "a write to a record of origin `instructions` fails with `read_only` unless it is made by `System` or has that origin",
+    "only `System` and writes of origin `instructions` can change a record of that origin; other writes fail with `read_only`",
   "`put` takes over the id of forgotten instructions":
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
+    "only `System` and writes of origin `instructions` can put, purge or restore a forgotten record of that origin",
   "`list` clamps an invalid limit instead of refusing it":
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
   "`get` and `put` return the stored object instead of a copy":

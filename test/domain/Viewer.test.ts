@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("Viewer.Stored decodes a viewer of reach `within` without ids as the viewer of the whole tenant", () => {
+  it("Viewer.Stored decodes reach `within` and no ids as Viewer.everyone of the tenant", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
@@ -117,7 +117,7 @@ describe("Viewer", () => {
       assert.strictEqual(error.reason, "invalid_scope")
     }))
 
-  it("`subjectOf` returns the user's scope if visible, the agent's if the viewer has no user, session or actor, else the scope of all ids", () => {
+  it("`subjectOf` returns the scope of the user id alone if the viewer has a user id and sees that scope", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

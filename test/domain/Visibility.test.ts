@@ -65,7 +65,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("`accessFilterOf` returns visibility `All` at time -Infinity for Viewer.system, and `Everyone` at the given time for Viewer.everyone", () => {
+  it("the access filter of Viewer.system has the time -Infinity; the access filter of Viewer.everyone has the given time", () => {
     assert.deepStrictEqual(Viewer.accessFilterOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },

@@ -41,10 +41,10 @@ describe("Wikilink", () => {
     assert.deepStrictEqual(targets("[a](b%2Emd) [a](c.m%64) [a](D.MD)"), ["b.md", "c.md", "D.MD"])
   })
 
-  it("`tags` returns #tags at a line's start or after a space, `(`, `,` or `;`, but no numbers, and none in code or [[wikilinks]]", () => {
+  it("`tags` finds a #tag at a line's start or after a space, `(`, `,` or `;`; `tags` ignores #numbers, code and [[wikilinks]]", () => {
     assert.deepStrictEqual(
-      Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
-      ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
+      Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven,#comma #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
+      ["one", "Two/three_4-5", "six", "seven", "comma", "eight", "neun\u00e9"]
     )
     for (
       const text of [

@@ -89,7 +89,7 @@ describe("the query of an Injection", () => {
       assert.strictEqual(his, PromptBlock.empty)
     }))
 
-  it("the query is the last user text without injected memory blocks", () => {
+  it("the query is the last user text, from which injected memory blocks are removed", () => {
     const block = "<memory>\nLikes green tea\n</memory>"
     assert.strictEqual(Injection.queryOf([user("Milk?"), assistant("Yes."), user(`Sugar?\n\n${block}`)]), "Sugar?")
     assert.isUndefined(Injection.queryOf([user(block)]))
@@ -111,14 +111,14 @@ describe("the query of an Injection", () => {
     })
   }
 
-  it("the query is undefined if the last two user messages contain at most words of assent and thanks", () => {
+  it("the query is undefined if the last two user messages contain no words but assent and thanks", () => {
     for (const vague of ["?", "ok", "Yes, please!", "…", "👍"]) {
       assert.isUndefined(Injection.queryOf([user(vague)]))
       assert.isUndefined(Injection.queryOf([user("thanks"), assistant("Bern"), user(vague)]))
     }
   })
 
-  it("a single short user text such as `Who am I?` is the query; `Bern?` is the whole query even after another user text", () => {
+  it("a single user text such as `Who am I?` is the query; `Bern?` is the query even after another user text", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }
@@ -198,7 +198,7 @@ describe("a failing Injection", () => {
     throw broken
   }
   for (const part of ["trigger", "query", "format"] as const) {
-    law(`fails with \`invalid_draft\` if its ${part} throws`, () =>
+    law(`an Injection fails with \`invalid_draft\` if its ${part} throws`, () =>
       Effect.gen(function*() {
         const { inject } = yield* injection({ [part]: thrower })
         const error = yield* Effect.flip(inject(user("tea")))

@@ -67,7 +67,7 @@ describe("InstructionFiles.load", () => {
       assert.deepStrictEqual(files.map(({ content }) => content), Array.from({ length: 40 }, (_, n) => `${n + 20}`))
     })))
 
-  it.effect("ignores missing and blank files, and reports an issue for a configured filename that is a path", () =>
+  it.effect("InstructionFiles.load ignores missing and blank files, and reports an issue for a configured filename that is a path", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,

@@ -184,7 +184,7 @@ describe("MemoryManager.search and MemoryManager.inject", () => {
 })
 
 describe("MemoryManager.add", () => {
-  it.effect("`add` writes to all writable stores by default, or once to each store that the call names", () =>
+  it.effect("`add` writes to all writable stores unless the call names stores; a store that the call names twice is written once", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const everywhere = yield* add(ada, [draft("green tea")])

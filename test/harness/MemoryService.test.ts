@@ -43,7 +43,7 @@ describe("MemoryService", () => {
       assert.deepStrictEqual((yield* memory.apply([put, update])).map(({ outcome }) => outcome), ["created", "updated"])
     }).pipe(run(ada)))
 
-  it.effect("one event is published for each search, each record written or forgotten, and each failed write", () =>
+  it.effect("one event is published for each search, each put or update, each forgotten record and each failed write", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* TestClock.adjust("5 seconds")
@@ -82,7 +82,7 @@ describe("MemoryService", () => {
       assert.isTrue(failed?._tag === "memory_write_failed" && failed.error.reason === "not_found")
     }).pipe(run(ada)))
 
-  it.effect("`events` of MemoryService is the stream of the MemoryEvents service that is provided", () =>
+  it.effect("`events` of MemoryService is the same stream as `stream` of MemoryEvents", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const shared = yield* MemoryEvents.MemoryEvents

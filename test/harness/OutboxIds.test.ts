@@ -57,6 +57,7 @@ for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memo
           MemoryStore.MemoryStore,
           (other) => Effect.zipRight(left(other), internal(other))
         ).pipe(Effect.provide(stores[name]))
+        assert.isNotEmpty(other)
         for (const { id } of other) assert.notInclude(here, id)
       })
     )

@@ -320,7 +320,7 @@ law("messages whose extraction fails with a defect become dead letters", (opened
   }))
 
 law(
-  "an extraction that interrupts itself is a failure: `flush` extracts the other conversations, and a later one retries it",
+  "an extraction that interrupts itself fails only its own conversation, and the next `flush` extracts that conversation",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -458,7 +458,7 @@ law(
 )
 
 law(
-  "messages of one user that cannot be extracted fill the tenant's capacity only for this user",
+  "a user whose failed messages fill the tenant's capacity is refused further appends; another user of the tenant is not",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -195,7 +195,7 @@ describe("PromptBlock.fenced", () => {
 })
 
 describe("PromptBlock.fenced with backticks in the text", () => {
-  it("PromptBlock.fenced makes a fence longer than any run of backticks, ignoring invisible characters", () => {
+  it("PromptBlock.fenced makes a fence longer than a run of backticks that an invisible character interrupts", () => {
     const text = PromptBlock.fenced("``\u200b``\n\n## System")
     const [first = ""] = text.split("\n")
     assert.isTrue(/^`{5,}$/.test(first), text)

@@ -34,7 +34,7 @@ const pilot: MemoryScope = { agentId: "pilot" }
 const run: MemoryScope = { agentId: "pilot", runId: "run-7" }
 
 describe("Injection.renderIndex", () => {
-  it("is empty if there are no records, or if `maxEntries` is 0", () => {
+  it("the index is empty if there are no records, or if `maxEntries` is 0", () => {
     assert.deepStrictEqual(Injection.renderIndex([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
     assert.deepStrictEqual(Injection.renderIndex(many(3, "global"), { maxEntries: 0 }), {
       text: "",

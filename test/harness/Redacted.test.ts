@@ -186,7 +186,8 @@ describe("Redaction", () => {
     const { asked, layer } = world(Redaction.layer())
     return Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
-      yield* store.put(ada, [draft(`Old key ${secret}`, { kind: "semantic" })])
+      const [stored] = yield* store.put(ada, [draft(`Old key ${secret}`, { kind: "semantic" })])
+      assert.include(stored?.record.body, secret)
       const redaction = MemoryPipeline.layer.pipe(
         Layer.provide(Completion.layerScripted((prompt) => {
           asked.push(prompt.user)

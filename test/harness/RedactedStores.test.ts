@@ -74,7 +74,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("a redaction is published once, even if both the service and its store redact", () =>
+  it.scoped("`put` publishes `memory_redacted` once, even if both the service and all stores of a federation redact", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
@@ -202,7 +202,7 @@ describe("a store with a redaction", () => {
       assert.deepStrictEqual(Option.getOrThrow(mixed).redact(secret), { text: hidden, count: 1 })
     }))
 
-  it.scoped("a federation with a redaction refuses to attach a writable store that was built without it", () =>
+  it.scoped("a federation with a redaction refuses to attach a writable store without a redaction", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const context = yield* Layer.build(

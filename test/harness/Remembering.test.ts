@@ -139,7 +139,7 @@ describe("MemoryService.remember", () => {
       yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
     }).pipe(run({ script: add("José moved to Porto") })))
 
-  it.effect("`remember` and `plan` for Global fail with `not_owned` under `globalWrites: deny`, as does `undo` of an earlier write there", () =>
+  it.effect("`globalWrites: deny` makes `remember`, `plan` and `undo` for the scope Global fail with `not_owned`", () =>
     Effect.gen(function*() {
       const memory = yield* service
       // another service over the same store allows the write, so the receipt has a valid seal

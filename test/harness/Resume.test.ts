@@ -171,7 +171,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))
       }))
 
-    law("refuses an invalid run id, a spec that is not a valid JSON object, and a negative turn", (resume) =>
+    law("`save` refuses an invalid run id, a spec that is not a valid JSON object, and a negative turn", (resume) =>
       Effect.gen(function*() {
         const loop: { self?: unknown } = {}
         loop.self = loop
@@ -320,6 +320,8 @@ describe("Resume on a disk that fails", () => {
       Effect.gen(function*() {
         for (let n = 0; n < 10; n++) {
           yield* Effect.either(Effect.provide(saved(directory, 0), failing(fs, n, true).layer))
+          const left = yield* fs.readDirectory(directory)
+          assert.deepStrictEqual(left.filter((name) => name !== "run-run-7.json"), [], `call ${n}`)
         }
         assert.deepStrictEqual(yield* fs.readDirectory(directory), ["run-run-7.json"])
       })
@@ -338,7 +340,7 @@ describe("Resume on a disk that fails", () => {
       })
     ))
 
-  it.effect("a checkpoint file with a changed spec, with a truncated text or of another run causes the error `corrupt`", () =>
+  it.effect("a checkpoint file that is truncated, of another run, or has an edited spec causes the error `corrupt`", () =>
     onDisk((directory, fs) =>
       Effect.gen(function*() {
         yield* saved(directory, 1)

@@ -253,7 +253,7 @@ describe("Retention and MemoryEvents", () => {
       )
     }).pipe(Effect.provide(here)))
 
-  it.effect("Retention.enforce fails with `invalid_draft` and forgets nothing if a cap is not a whole number above 0 or Infinity", () =>
+  it.effect("a cap must be Infinity or a whole number above 0; otherwise Retention.enforce fails with `invalid_draft` and forgets nothing", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       yield* scraps(store)

@@ -71,7 +71,7 @@ describe("MemoryService.guard", () => {
       assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
     }))
 
-  it.effect("a call that a plugin after the write limit denies, or gives no verdict on, is denied and does not use up the limit", () =>
+  it.effect("a call that a plugin denies does not use up the write limit, even if RateLimit is asked before that plugin", () =>
     Effect.gen(function*() {
       const tool = yield* guarded
       assert.strictEqual(yield* reason(tool.call({ text: "sk-123" })), "unsupported")

@@ -192,7 +192,7 @@ describe("Embedder.layerHash", () => {
   const embed = (...texts: ReadonlyArray<string>) =>
     Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
 
-  it.effect("Embedder.layerHash gives similar vectors to texts that share words", () =>
+  it.effect("two texts get similar vectors from Embedder.layerHash if they share words, and dissimilar vectors if they share none", () =>
     Effect.gen(function*() {
       const [tea, again, teas, coffee] = yield* embed(
         "Ada drinks green tea",
@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("the vector of a fixed text stays the same as long as the name of the model is unchanged", () =>
+  it.effect("the model glove-100d-20k-1 gives a fixed text the vector that this test has recorded", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")

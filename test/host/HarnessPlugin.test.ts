@@ -20,7 +20,7 @@ describe("HarnessPlugin", () => {
       )
     ))
 
-  it.effect("layers of HarnessPlugin that are merged, or provided side by side, keep the plugins of each other", () =>
+  it.effect("merged layers of HarnessPlugin, and layers provided side by side, add up: no plugin is dropped", () =>
     Effect.gen(function*() {
       const [a, b] = [HarnessPlugin.layer({ id: "a" }), HarnessPlugin.layer({ id: "b" })]
       const other = HarnessPlugin.layer({ id: "a", onEvent: () => Effect.void })

@@ -181,7 +181,7 @@ describe("MemoryTool", () => {
     })
   })
 
-  it("`$defs` of a JSON Schema has each of several definitions that contain each other", () => {
+  it("`$defs` of a JSON Schema holds both of two definitions that contain each other", () => {
     interface Group {
       readonly members: ReadonlyArray<Member>
     }

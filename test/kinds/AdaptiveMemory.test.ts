@@ -79,7 +79,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "the relevance of every record is 1 for a query without text and embedding, and 0.5 for a text without terms",
+      "the relevance of every record is 1 if the query has neither text nor embedding, and 0.5 if the text has no terms",
       (memory, store) =>
         Effect.gen(function*() {
           yield* three(store)

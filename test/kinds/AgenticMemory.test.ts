@@ -138,7 +138,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`store` proposes how to change a similar older note, but does not change that note's links",
+      "`store` proposes a supersession, an extension, a refinement or a contradiction of a similar older note, and adds no link",
       (notes, store) =>
         Effect.gen(function*() {
           const proposed = (name: string, before: string, after: string) =>

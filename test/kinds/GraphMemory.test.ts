@@ -200,7 +200,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`findPath` fails with `unsupported` if `maxVisits` stops it before it finds a path or has visited all linked entities",
+      "`findPath` fails with `unsupported` if the search needs more than `maxVisits` visits",
       (graph, store) =>
         Effect.gen(function*() {
           for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
@@ -444,7 +444,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("GraphMemory", () => {
-  it.effect("`forget` keeps a link that another writer adds at the same time", () =>
+  it.effect("`forget` of an entity keeps a link that another writer adds at the same time between two other entities", () =>
     Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
       let isFirst = true

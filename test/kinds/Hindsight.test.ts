@@ -165,7 +165,7 @@ onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.
   )
 
   law(
-    "`createCounterfactual` finds the beliefs that match the text, unless the caller gives beliefs",
+    "`createCounterfactual` finds the beliefs that match the counterfactual's body, unless the caller gives beliefs",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")

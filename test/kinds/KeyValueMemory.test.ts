@@ -178,7 +178,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "an entry is absent while its record has another key, namespace or scope, and `set` stores the key again",
+      "an entry disappears if its record gets another key, namespace or scope; `set` then stores the entry again",
       (memory, store) =>
         Effect.gen(function*() {
           yield* memory.set(ada, "k", 1)
@@ -463,7 +463,7 @@ describe("KeyValueMemory", () => {
       assert.strictEqual(yield* reason(KeyValueMemory.copyBackend(copy, ada, broken)), "io")
     }).pipe(Effect.provide(here)))
 
-  it.effect("`copyBackend` reads the backend at each run, and fails with `io` if `entries` of the backend throws", () =>
+  it.effect("each run of a `copyBackend` Effect reads the backend anew; `copyBackend` fails with `io` if the backend's `entries` throws", () =>
     Effect.gen(function*() {
       const memory = yield* KeyValueMemory.KeyValueMemory
       const values: Array<[string, unknown]> = [["a", 1]]

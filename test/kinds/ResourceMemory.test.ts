@@ -12,7 +12,7 @@ const locations = (all: ReadonlyArray<{ readonly data: ResourceMemory.Resource }
 
 onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.layer, (law) => {
   law(
-    "a resource is found by its type, a part of its location or words",
+    "a resource is found by its type, by a part of its location and by words",
     (memory) =>
       Effect.gen(function*() {
         const { record } = yield* store(memory, "docs/guide.md", { size: 10, mimeType: "text/markdown" })

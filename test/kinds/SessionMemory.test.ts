@@ -89,7 +89,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "concurrent sessions find each other's learnings, and two sessions with the same id share their learnings",
+      "`search` finds the learnings of concurrent sessions, and two sessions with the same id record in the same scope",
       (sessions, store) =>
         Effect.gen(function*() {
           const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
@@ -240,7 +240,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "invalid learnings and invalid session ids are refused, and nothing is written",
+      "invalid learnings, tasks and errors are refused and not written, and `start` refuses invalid session ids",
       (sessions, store) =>
         Effect.gen(function*() {
           const session = yield* sessions.start(ada, "s1")

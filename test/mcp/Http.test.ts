@@ -73,7 +73,7 @@ describe("an MCP server over HTTP", () => {
       }
     }))
 
-  it.scopedLive("a request without a valid token gets status 401 and the same message, on `/mcp` and other paths", () =>
+  it.scopedLive("every request without a valid token gets status 401 and one fixed message, on `/mcp` and on other paths", () =>
     Effect.gen(function*() {
       const { ada, stderr, tokens, url } = yield* guarded()
       const wrong = [
@@ -196,7 +196,7 @@ describe("an MCP server over HTTP", () => {
       assert.strictEqual((yield* status(bob)).status, 200)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a new session beyond the limit ends the session that was idle longest, or gets 429 if no session is idle", () =>
+  it.scopedLive("a new session beyond the limit ends the session that was idle longest, and is refused with 429 if none is idle", () =>
     Effect.gen(function*() {
       const { stderr, url } = yield* httpProcess({ maxSessions: 2 })
       const first = yield* session(url)

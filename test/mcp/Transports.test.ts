@@ -81,7 +81,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       assert.match(textOf(refused), /^invalid_draft: kind: /)
     }))
 
-  it.scopedLive("a tool accepts arguments of a megabyte, but `remember` refuses a text of that size", () =>
+  it.scopedLive("the server passes arguments of a megabyte to a tool; the tool `remember` refuses a text of a megabyte", () =>
     Effect.gen(function*() {
       const { client } = yield* served
       const text = "ä".repeat(524_288)
@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       )
     }))
 
-  it.scopedLive("the client receives the logs of its requests at or above its log level, without the texts of errors", () =>
+  it.scopedLive("the client receives logs at or above its log level; a logged error appears without its text", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []

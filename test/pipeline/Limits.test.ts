@@ -105,7 +105,7 @@ describe("maxFacts", () => {
     mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.body : [])
   const updated = ({ mutations }: MemoryPipeline.Receipt) => mutations.filter(({ _tag }) => _tag === "Update")
 
-  it.effect("an UPDATE of a memory with `data` adds a record and counts towards `maxFacts`, as an ADD does", () =>
+  it.effect("an UPDATE decision about a memory that has `data` adds a record, and this record counts towards `maxFacts`", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore
@@ -127,7 +127,7 @@ describe("maxFacts", () => {
       { event: "ADD", text: "Ada sold book 99" }
     ]))))
 
-  it.effect("facts that replace deleted memories take precedence over the model's ADD decisions within the limit `maxFacts`", () =>
+  it.effect("the model's ADD decisions are left out if the facts that replace deleted memories use up `maxFacts`", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const store = yield* MemoryStore.MemoryStore

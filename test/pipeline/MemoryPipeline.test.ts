@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact with a future `validAt` is stored only once, and with kind `reference` once more after its record gets an `invalidAt`", () =>
+  it.effect("a fact with a future `validAt` is stored only once; a `reference` fact is stored again after its record gets an `invalidAt`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -706,7 +706,7 @@ describe("the related memories that `remember` shows to the model", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
-  it.effect("the model sees an old memory that matches the fact before four newer memories that do not match", () =>
+  it.effect("the model is shown five memories: first the old one that matches the fact, then newer ones that do not match", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
         yield* put("Ada lives in Lisbon")
@@ -892,7 +892,7 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
-  it.effect("`sequence` with the same number for two messages that are not blank fails with `invalid_draft`, and nothing is stored", () =>
+  it.effect("`sequence: [1, 1]` for two messages fails with `invalid_draft` and stores nothing; a blank message may repeat a number", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const call of [pipeline.remember, pipeline.plan]) {
@@ -1041,7 +1041,7 @@ describe("a change by another writer between search and apply", () => {
 
   const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
 
-  it.effect("`remember` asks the model again if another writer changes the record to update while the model decides", () =>
+  it.effect("`remember` asks the model again if the record of an UPDATE is changed by another writer while the model decides", () =>
     Effect.gen(function*() {
       const script = (prompt: Completion.Prompt) =>
         !prompt.user.startsWith("EXISTING:")
@@ -1060,7 +1060,7 @@ describe("a change by another writer between search and apply", () => {
       ]])
     }))
 
-  it.effect("`remember` fails with `conflict` if another writer also changes the record to update during the second attempt", () => {
+  it.effect("`remember` fails with `conflict` if another writer changes the record of an UPDATE during both attempts", () => {
     let n = 0
     const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
       get: (viewer, ids) =>
@@ -1092,12 +1092,13 @@ describe("a change by another writer between search and apply", () => {
       assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
     }))
 
-  it.effect("`remember` asks the model again if another writer changes the record to update just before the write", () =>
+  it.effect("an UPDATE does not overwrite a change that another writer makes after the decision: the model decides again", () =>
     Effect.gen(function*() {
-      const script = model(
-        "Ada lives in Porto",
-        (existing) => existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }]
-      )
+      const shown: Array<string | undefined> = []
+      const script = model("Ada lives in Porto", ([existing]) => {
+        shown.push(existing?.text)
+        return existing?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }]
+      })
       let edited = false
       yield* Effect.gen(function*() {
         const { pipeline } = yield* both
@@ -1107,6 +1108,7 @@ describe("a change by another writer between search and apply", () => {
           (yield* everything).map(({ body }) => body),
           ["edited"]
         )
+        assert.deepStrictEqual(shown, ["Ada lives in Lisbon", "edited"])
       }).pipe(within({
         script,
         over: (store) => ({
@@ -1161,7 +1163,7 @@ describe("vectors of remembered texts", () => {
     }))
   })
 
-  it.effect("two facts that differ only in their Unicode form are embedded only once", () => {
+  it.effect("two facts that differ only in their Unicode form are embedded once, as one text", () => {
     const { calls, layer } = counted()
     return Effect.gen(function*() {
       const { pipeline, store } = yield* both
@@ -1494,7 +1496,7 @@ describe("MemoryPipeline.undo", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
-  it.effect("`undo` ignores records that have expired since the receipt was made", () =>
+  it.effect("`undo` succeeds even if a record of the receipt has expired", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })

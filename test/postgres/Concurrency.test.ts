@@ -176,7 +176,7 @@ if (isReal) {
       }))
   })
 
-  it.scopedLive("a purge leaves no vector of its text, even if the tenant's first vector is attached before the purge commits", () =>
+  it.scopedLive("compaction leaves no vector of a purged text, even if attaching the vector begins before the purge commits", () =>
     Effect.gen(function*() {
       const at = named(yield* noSchema)
       const store = yield* opened(at)

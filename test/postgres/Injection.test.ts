@@ -146,7 +146,7 @@ if (isReal) {
   })
 
   describe("row-level security of a PostgreSQL store", () => {
-    it.scopedLive("a database role with SELECT rights alone sees only rows of the tenant in the setting effect_memory.tenant", () =>
+    it.scopedLive("a database role that may only SELECT sees no rows except those of the tenant in the setting effect_memory.tenant", () =>
       Effect.gen(function*() {
         const at = yield* noSchema
         const store = yield* opened(at)

@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("changes by one instance are immediately visible in `search` of the other, a new record also in `get` and `list`", () =>
+    it.scopedLive("`search` of one instance immediately shows the other instance's changes; `get` and `list` immediately return a new record", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])

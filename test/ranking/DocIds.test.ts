@@ -2,7 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { topK } from "../../src/ranking/internal/DocIds.ts"
 import { random } from "./random.ts"
 
-it("`topK` returns the same doc ids as a complete sort, for any scores and any limit", () => {
+it("`topK` returns the first doc ids of a complete sort, up to the limit, for any scores", () => {
   for (let seed = 1; seed <= 60; seed++) {
     const { below } = random(seed)
     const count = 1 + below(2_000)

@@ -25,7 +25,7 @@ describe("reciprocalRank", () => {
     assert.closeTo(reciprocalRank([leg("a"), leg("")])[0]!.score, 0.5, 1e-15)
   })
 
-  it("a hit that is fourth in two rankings precedes hits first in only one by default, but follows them if `k` is 0", () => {
+  it("the default `k` puts a hit fourth in two rankings before hits first in one; a `k` of 0 does the reverse", () => {
     assert.strictEqual(order(leg("xyzm"), leg("uvwm")), "mxuyvzw")
     assert.strictEqual(reciprocalRank([leg("xyzm"), leg("uvwm")], 0).map(({ id }) => id).join(""), "xuymvzw")
   })
@@ -36,7 +36,7 @@ describe("reciprocalRank", () => {
     assert.deepStrictEqual([a, b, c, d], [1, 1 / 2, 1 / 2, 1 / 4])
   })
 
-  it("hits with equal scores are ordered by their first occurrence in the rankings", () => {
+  it("hits with equal fused scores are ordered by their first occurrence in the rankings", () => {
     assert.strictEqual(order(leg("ab"), leg("ba")), "ab")
     assert.strictEqual(order(leg("b"), leg("a")), "ba")
   })

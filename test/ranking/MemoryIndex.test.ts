@@ -518,7 +518,7 @@ describe("MemoryIndex.whyNot", () => {
     assert.strictEqual(why("tea and milk", { limit: 1 }), "beyond_limit")
   })
 
-  it("a record that is valid now but not at `asOf` gets the reason `not_valid_then`, whose text does not contain the word now", () => {
+  it("a record that is valid now but not at `asOf` gets the reason `not_valid_then`, and the reason's text omits the word 'now'", () => {
     const index = indexOf(record("tea", { invalidAt: 8 }))
     assert.strictEqual(index.whyNot(ada, id("tea"), { asOf: 8 }, 7), "not_valid_then")
     assert.notMatch(absences.not_valid_then, /\bnow\b/)

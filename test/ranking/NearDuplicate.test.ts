@@ -161,7 +161,7 @@ describe("fold", () => {
     assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
   })
 
-  it("two long texts of accents alone that differ at the end are not near, and a repeated call returns the same signature", () => {
+  it("two long texts of accents alone, different at the end, are not near; a repeated call of `signature` returns an equal signature", () => {
     const [a, b] = ["\u0301", "\u0302"].map((end) => "\u0301".repeat(5_000) + end)
     const first = signature(a!)
     assert.isFalse(isNear(first, signature(b!)))

@@ -47,7 +47,7 @@ describe("MemoryIndex.match", () => {
   const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
     index.match(access, compiled(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
 
-  it("`match` takes term statistics from all visible records, but hits only from the filtered records", () => {
+  it("`match` takes term statistics from all visible records, but hits only from records that pass the filter", () => {
     const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
       .match(access, compiled({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
     assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
@@ -185,7 +185,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
     }))
 
-  it.effect("`search` reads only the bodies of the hits, of near-duplicates folded into a hit, and of few other records", () =>
+  it.effect("`search` reads one body per hit, and a few more bodies if near-duplicates are folded into a hit", () =>
     Effect.gen(function*() {
       const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
       const index = indexOf(
@@ -218,7 +218,7 @@ describe("Searcher", () => {
       assert.deepStrictEqual(reads, [2, 4])
     }))
 
-  it.effect("a store without vectors is searched by words, even if the query has a vector", () =>
+  it.effect("a store that cannot search by vectors is searched by words, even if the query has a vector", () =>
     Effect.gen(function*() {
       const index = indexOf(...records)
       const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }

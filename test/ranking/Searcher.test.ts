@@ -179,7 +179,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it("a search with limit 5 returns the five newest of 400 records with equal scores, newest first, after additions in another order", () => {
+  it("a search with limit 5 among 400 records with equal scores returns the five newest, newest first", () => {
     const times = Array.from({ length: 400 }, (_, n) => (n * 7) % 400)
     const index = indexOf(times.map((n) => [at(n, `note number${n}`), [1, 0]] as const))
     for (const mode of ["vector", "hybrid"] as const) {

@@ -184,7 +184,7 @@ describe("search among turns with `minScore`", () => {
   })
 })
 
-it("a search returns as many of 60 records with the query's word as its limit allows, each with a score above 0", () => {
+it("a search finds all 60 records with the query's word, or as many as the limit, each with a score above 0", () => {
   const index = MemoryIndex.make()
   for (let n = 0; n < 60; n++) {
     const turn = (sequence: number, body: string) =>

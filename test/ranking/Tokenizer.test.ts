@@ -37,7 +37,7 @@ describe("tokenise", () => {
     assert.deepStrictEqual(tokenise(text).join(" "), terms)
   })
 
-  it("a Latin, Cyrillic, Thai, Korean, Katakana or Han word between punctuation marks still yields the first term of the word alone", () => {
+  it("punctuation around a word does not lose the word's first term, in Latin, Cyrillic, Thai, Korean, Katakana or Han script", () => {
     for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
       const [first] = tokenise(word)
       assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)

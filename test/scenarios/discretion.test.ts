@@ -187,6 +187,7 @@ describe("the text that a user said", () => {
     Effect.gen(function*() {
       const { object } = yield* Completion.Completion
       const answer = object(Schema.Struct({ facts: Schema.Array(Schema.Int) }), { system: "", user: canary })
+      yield* Effect.flip(answer)
       yield* discreet("object", () => answer)
-    }).pipe(Effect.provide(Completion.layerScripted([{ facts: [canary] }]))))
+    }).pipe(Effect.provide(Completion.layerScripted(() => ({ facts: [canary] })))))
 })

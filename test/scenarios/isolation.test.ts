@@ -40,7 +40,7 @@ const draft = (word: string, scope: MemoryScope): Draft => ({
 
 describe("isolation of viewers in tools and index", () => {
   for (const [n, { records, viewer }] of FastCheck.sample(world, { numRuns: 60, seed: 7 }).entries()) {
-    it.effect(`invisible records are absent from the tools and the memory index of ${JSON.stringify(viewer)} (random records ${n})`, () =>
+    it.effect(`invisible records are absent from tool answers and from the memory index of ${JSON.stringify(viewer)} (random records ${n})`, () =>
       Effect.gen(function*() {
         const memory = yield* MemoryService.MemoryService
         const store = yield* MemoryStore.MemoryStore

@@ -99,7 +99,7 @@ describe.each(Object.entries(databases))("the database store %s", (name, layer) 
       assert.deepStrictEqual(yield* vectorsOf(store).models("default"), [])
     }))
 
-  it.scoped("the engine's method `due` returns each row to erase once, even if it is called for one row at a time", () =>
+  it.scoped("the engine's `due`, called for one row at a time, returns the same rows as one call for all rows", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_750_000_000_000)
       const engine = name === "sqlite"

@@ -48,7 +48,7 @@ describe("changes from another store on one SQLite file", () => {
       assert.lengthOf(heard, 1)
     }))
 
-  it.scoped("a poll emits each change once and in order, with the oldest kept revision in place of dropped ones", () =>
+  it.scoped("a poll emits each change once and in order; a change whose revision is no longer kept has the oldest kept revision", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const here = yield* opened(filename)

@@ -5,7 +5,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import { bob, bytesOf, draft, file, opened } from "./File.ts"
 
 describe("a purge in a SQLite file", () => {
-  it.scopedLive("a purge leaves no text of the record, and none of its earlier revisions, in any file of the store", () =>
+  it.scopedLive("a purge erases the texts of all revisions of a record from every file of the store", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const store = yield* opened(filename)

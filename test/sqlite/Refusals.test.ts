@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("opening a file of a later release fails, but does not disturb a store that already has the file open", () =>
+  it.scopedLive("a refused opening of a file of a later release does not disturb a store that already has the file open", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)

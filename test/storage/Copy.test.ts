@@ -171,7 +171,7 @@ describe("Copy.copy", () => {
       }
     }))
 
-  it.scoped("each copied revision is published once to subscribers of the target", () =>
+  it.scoped("a subscriber of a copy's target receives each copied revision", () =>
     Effect.gen(function*() {
       const from = yield* memory
       const to = yield* memory
@@ -190,7 +190,7 @@ describe("Copy.copy", () => {
       assert.lengthOf((yield* to.search(ada, { text: "two" })).hits, 1)
     }))
 
-  it.scoped("a copy fails with `conflict` and changes nothing if the target has other revisions of the same record", () =>
+  it.scoped("a copy fails with `conflict` and changes nothing if the source lacks the target's current revision of a record", () =>
     Effect.gen(function*() {
       const change = (store: MemoryStore.Service, body: string) => Effect.asVoid(store.update(ada, id("x"), { body }))
       const ways: Readonly<

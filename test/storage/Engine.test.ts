@@ -304,7 +304,7 @@ describe("the in-memory engine", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }))
 
-  it.effect("`due` lists a row with its current time of erasure, even after a purge of an earlier row with the same id", () =>
+  it.effect("`due` lists a row with its own due time, not with that of a purged earlier row with the same id", () =>
     Effect.gen(function*() {
       const engine = yield* inMemory
       const store = yield* MemoryStore.make("memory", engine)

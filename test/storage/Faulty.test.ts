@@ -63,7 +63,7 @@ law(
 )
 
 law(
-  "a fault with `ops` and `at: n` makes only the n-th call of the named operations fail",
+  "a fault with `ops` and `at: n` makes only the n-th call fail, counting the calls of the named operations together",
   [{ ops: ["put", "update"], at: 2 }],
   (faulty, below) =>
     Effect.gen(function*() {

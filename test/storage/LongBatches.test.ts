@@ -134,7 +134,7 @@ describe("a long batch in memory", () => {
       })
     ))
 
-  it.effect("the batch is applied to the newest rows, even if another fiber changes these rows while the batch yields", () =>
+  it.effect("a batch is applied to the rows as they are at its commit, even if another fiber purges rows meanwhile", () =>
     atEachTurn((turn, isLast) =>
       Effect.gen(function*() {
         const store = yield* made()

@@ -255,7 +255,7 @@ it.effect("`put` checks data against the Schema of an application's own kind, an
     )
   ))))
 
-it.effect("layers of MemoryKind that are merged register the kinds of each other", () =>
+it.effect("a store with two merged layers of MemoryKind checks the data of both kinds", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const data = { minutes: "ten" }
@@ -299,7 +299,7 @@ it.effect("a put of 500 drafts calls the backend's function `read` once", () =>
     assert.deepStrictEqual(reads, [500])
   }))
 
-it.effect("100 concurrent puts to 50 tenants take as long on a slow backend as two puts to one tenant", () =>
+it.effect("puts to different tenants run concurrently: two puts to each of 50 tenants take no longer than two puts to one tenant", () =>
   Effect.gen(function*() {
     const { primitives } = rows()
     const store = yield* MemoryStore.make("slow", {
@@ -322,7 +322,7 @@ it.effect("100 concurrent puts to 50 tenants take as long on a slow backend as t
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a put under an invisible record's id fails with `invalid_id`, unless the batch has another error", () =>
+it.effect("a put with an invisible record's id fails with `invalid_id`; a batch that has another error fails with the other error instead", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

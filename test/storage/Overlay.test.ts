@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "Overlay.commit gives new records of different origins the origin `pipeline`, and the trust of the least trusted among them",
+  "Overlay.commit gives all new records origin `pipeline` and the trust of the least trusted of them, if their origins differ",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "import", trust: 3 })
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit keeps the common origin and trust of records that the overlay restored, or purged and put again",
+  "Overlay.commit keeps origin and trust of records restored, or purged and put again, in the overlay, if all share the same",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "pipeline", trust: 3 })
@@ -406,7 +406,7 @@ it.effect("a second search of an Overlay over a store in memory reads only the b
     }).pipe(Effect.provide(layerOf((engine) => counting(engine, calls))))
   }))
 
-it.effect("calls of an Overlay fail if the base store fails", () =>
+it.effect("`search` and `get` of an Overlay fail with `io` if the base store cannot be read", () =>
   Effect.gen(function*() {
     const branch = yield* MemoryStore.MemoryStore
     yield* refuses("io", branch.search(ada, { text: "tea" }))

@@ -83,7 +83,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread renamed between two copies accepts an append to its new name; an append to its old name then fails", () =>
+  it.scoped("a thread renamed between two copies can be continued in the target by its new name; an append to the old name then fails", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

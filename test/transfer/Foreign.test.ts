@@ -36,6 +36,9 @@ const folderOf = (name: string): ReadonlyArray<Foreign.File> => {
     .map((file) => ({ path: file.split(path.sep).join("/"), text: readFileSync(path.join(root, file), "utf8") }))
 }
 
+/** Whether a line of `holdings` is of a memory. The rows of a thread have other ids in every store. */
+const isMemory = (line: string) => !line.includes(`"kind":"thread"`)
+
 const adas: Foreign.Context = { scope: { userId: "ada" } }
 const file = (decode: Foreign.Decoder, name: string) => () => Either.getOrThrow(decode(textOf(name), adas))
 const folder = (decode: Foreign.FolderDecoder, name: string) => () => decode(folderOf(name), adas)
@@ -89,7 +92,9 @@ describe("importing a file", () => {
           const store = yield* memory
           const part = yield* Foreign.apply(store, ada, items.slice(0, end))
           const rest = yield* Foreign.apply(store, ada, items)
-          const whole = yield* Foreign.apply(yield* memory, ada, items)
+          const other = yield* memory
+          const whole = yield* Foreign.apply(other, ada, items)
+          assert.deepStrictEqual((yield* holdings(store)).filter(isMemory), (yield* holdings(other)).filter(isMemory))
           assert.strictEqual(part.created + rest.created, whole.created)
           assert.strictEqual(part.messages + rest.messages, whole.messages)
         }
@@ -238,7 +243,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("an import from ChatGPT or Claude makes a thread of each conversation with messages; from ChatGPT, of the current branch", () =>
+  it.scoped("an import from ChatGPT or Claude makes threads of conversations, and skips empty conversations and messages of other branches", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -266,7 +271,7 @@ describe("importing a file", () => {
       }
     }))
 
-  it("an import from ChatGPT counts each message with text that it leaves out, by reason", () => {
+  it("an import from ChatGPT reports a reason for each message with text that it leaves out", () => {
     const node = (parent: string, role: string, text: string) => ({
       parent,
       message: { author: { role }, content: { parts: [text] } }

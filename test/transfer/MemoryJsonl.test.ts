@@ -78,7 +78,7 @@ describe("a MemoryJsonl file", () => {
       assert.notInclude(yield* written(first, { threads: false }), "question")
     }))
 
-  it.scoped("a second reading completes a MemoryJsonl file whose first reading was interrupted at any line", () =>
+  it.scoped("a second reading of a MemoryJsonl file completes an import that was interrupted at any line", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "interrupted", 8)
       const text = yield* written(first)
@@ -197,7 +197,7 @@ describe("a MemoryJsonl file", () => {
       }
     }))
 
-  it.scoped("a stored thread that has the name of a thread in a MemoryJsonl file but other messages is kept and reported", () =>
+  it.scoped("a stored thread is kept and reported if a MemoryJsonl file has a thread of the same name with other messages", () =>
     Effect.gen(function*() {
       const [first, second] = [yield* memory, yield* memory]
       const said = (text: string, count: number) => Array.from({ length: count }, (_, n) => user(`${text} ${n}`))
@@ -214,7 +214,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual([items[0]?.content, length], ["black 99", 100])
     }))
 
-  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox; a store that reads the file extracts each once", () =>
+  it.scoped("a MemoryJsonl file contains the messages that wait in an outbox; an outbox of the importing store extracts each message once", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* vault, yield* memory]
       const writing = Outboxes.refusing(source, (batch) => Outboxes.writes(batch) ? Outboxes.down : undefined)

@@ -64,7 +64,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a snapshot (cache of a vault) from an earlier release has the same bodies as the files not edited since",
+    "a snapshot (cache of a vault) of an earlier release is readable; records whose files were not edited later have the files' bodies",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -88,7 +88,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "opening a vault of an earlier release adds the times that compaction needs to the vault's tombstones",
+    "opening a vault of an earlier release gives each of its tombstones the times that compaction needs",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))

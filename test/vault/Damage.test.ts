@@ -127,7 +127,7 @@ describe("a record whose file is damaged, and whose revisions are in the vault's
     )
 
     law(
-      `vault.repair lists the damaged file, and restores the file with the option \`write\` (a file ${name})`,
+      `vault.repair lists the damaged file; called with the option \`write\`, vault.repair restores the file (a file ${name})`,
       (root) =>
         Effect.gen(function*() {
           const whole = text(root)
@@ -187,7 +187,7 @@ describe("vault.verify", () => {
       yield* store.list(ada, {})
       fs.writeFileSync(path.join(root, "Sound.md"), "S\xffund.\n", "latin1")
       fs.utimesSync(path.join(root, "Sound.md"), mtime, mtime)
-      assert.include(["partial Sound.md", "drifted Sound.md"], (yield* found).find((line) => line.includes("Sound")))
+      assert.include(yield* found, "partial Sound.md")
     }))
 })
 

@@ -51,7 +51,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)
     }))
 
-  it.scoped("an imported vector is kept if its record's file is moved, Deuz's vector file is deleted and the vault is reopened", () =>
+  it.scoped("an imported vector is kept after an update of its record's tags, the deletion of Deuz's vector file and a reopening", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
       yield* Effect.scoped(Effect.gen(function*() {
@@ -65,7 +65,7 @@ describe("vectors in a vault written by Deuz", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
-  it.scoped("a vector belongs to the model in the option `deuzModel` if its record names no model and was not edited", () =>
+  it.scoped("the vector of an unedited record that names no model belongs to the model in the option `deuzModel`", () =>
     Effect.gen(function*() {
       for (const deuzModel of [undefined, model, "another"]) {
         const root = yield* vaultOfDeuz
@@ -82,7 +82,7 @@ describe("vectors in a vault written by Deuz", () => {
       }
     }))
 
-  it.scoped("a vault with an unreadable vector file opens without vectors, and reports one issue once vectors are read", () =>
+  it.scoped("a vault with an unreadable vector file opens without vectors, and reports one issue at the first read of vectors", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {
         yield* TestClock.setTime(day)
@@ -104,9 +104,14 @@ describe("vectors in a vault written by Deuz", () => {
       const root = yield* vaultOfDeuz
       fs.writeFileSync(
         path.join(root, ".deuz-vectors.json"),
-        JSON.stringify({ [sla]: [1, 2], [berlin]: [1, null], [closed]: "x", [sister]: [], __proto__: [1] })
+        JSON.stringify({ [sla]: [1, 2], [berlin]: [1, null], [closed]: "x", [sister]: [], ["__proto__"]: [1] })
       )
       const { store } = yield* opened(root)
-      assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin, closed]), [[1, 2], undefined, undefined])
+      assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin, closed, sister]), [
+        [1, 2],
+        undefined,
+        undefined,
+        undefined
+      ])
     }))
 })

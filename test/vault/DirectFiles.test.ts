@@ -69,7 +69,7 @@ const state = (root: string) =>
   })
 
 describe("DirectFiles, which calls Node's file system synchronously", () => {
-  it.scoped("a call of DirectFiles has the result and effect of the FileSystem service, but may give another reason in `remove`", () =>
+  it.scoped("DirectFiles has the results and effects of the FileSystem service; only the error of a failed `remove` may give another reason", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       for (const [name, call] of calls) {
@@ -103,7 +103,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
       assert.isDefined((yield* DirectFiles.make(service)).linkStatNow)
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("one iteration of the event loop runs at most 128 direct calls, however many fibers make the calls", () =>
+  it.scoped("one iteration of the event loop runs at most 128 direct calls, even if 32 fibers make 100 calls each", () =>
     Effect.gen(function*() {
       const files = DirectFiles.direct(yield* FileSystem.FileSystem)
       const root = yield* filled
@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("files are accessed directly only if the FileSystem service is the one in `NodeFiles`, by default Node's own", () =>
+  it.effect("files are accessed directly only for the FileSystem service in `NodeFiles`; if `NodeFiles` is `None`, only for Node's own service", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

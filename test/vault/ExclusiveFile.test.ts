@@ -49,7 +49,7 @@ const oneName = (): Partial<FileSystem.FileSystem> => ({
 describe("a writer that stalls while it takes the lock", () => {
   for (
     const [name, hasOneName, isStep] of [
-      ["once its lock file exists", false, (method: string, at: string) => method === "stat" && isLock(at)],
+      ["just after it created its lock file,", false, (method: string, at: string) => method === "stat" && isLock(at)],
       [
         "before it creates its folder of temporary files, on a disk without hard links,",
         true,

@@ -217,7 +217,7 @@ describe("a purge in a vault", () => {
 })
 
 describe("two processes with the same vault", () => {
-  it.scopedLive("the next write of an open process after another one died in a purge leaves the record readable or its text erased", () =>
+  it.scopedLive("a process that dies in a purge leaves the record readable, or the next write of another process erases the record's text", () =>
     atEachCall((root, message, deadly, die) =>
       Effect.scoped(Effect.gen(function*() {
         const { store } = yield* opened(root, { lockTimeout: 30 }, deadly)

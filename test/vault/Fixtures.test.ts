@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link to a note by its path or name resolves, ignoring case, and also after the note is renamed", () =>
+  it.scopedLive("a link resolves by a note's path or name, ignoring case; links by a renamed note's old and new names both resolve", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

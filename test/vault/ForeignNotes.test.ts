@@ -274,7 +274,7 @@ describe("an update of a hand-written note", () => {
         }))
     }))
 
-  it.scopedLive("vault.repair restores a note's file byte for byte, and keeps updates that are stored outside of the file", () =>
+  it.scopedLive("vault.repair restores a note's emptied file byte for byte, and keeps updates that are stored outside of the file", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea })
       yield* session(root, ({ store, vault }) =>
@@ -323,7 +323,7 @@ describe("an update of a hand-written note", () => {
       assert.deepStrictEqual(kept(), [])
     }))
 
-  it.scopedLive("a purge of a note leaves no text of the note on disk, not even in the snapshot", () =>
+  it.scopedLive("a purge of a note leaves no file of the note, no snapshot, and no text of the note in the history", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -503,7 +503,7 @@ describe("a note that is moved or renamed", () => {
       }))
   }
 
-  it.scopedLive("a moved or renamed note keeps its history and fields, and links to the note still resolve", () =>
+  it.scopedLive("a moved or renamed note keeps its history, importance and tags, and links to the note still resolve", () =>
     Effect.gen(function*() {
       const root = yield* folder({
         "Garden/Tea.md": tea,

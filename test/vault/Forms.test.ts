@@ -31,7 +31,7 @@ describe("the library's own encoder and printer of a record", () => {
     )
   })
 
-  it("a record's frontmatter is read back as the same record, and has the YAML library's form if it contains no double quotes", () => {
+  it("a record's frontmatter is read back as the same record; frontmatter without double quotes has the YAML library's form", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

@@ -147,7 +147,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an unreadable file is reported to the system viewer of the folder's tenant alone, even if the folder's name is a hash",
+    "an unreadable file in a tenant's folder is reported only to this tenant's system viewer, even if the folder's name is a hash",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const tenant = "Société Générale"
@@ -449,7 +449,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is reported or read without prototype pollution, and is left unchanged`,
+      `an invalid file with ${name} is left unchanged and pollutes no prototype; the reopened vault has the same issues`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))

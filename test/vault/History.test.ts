@@ -236,7 +236,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a lookup misses a record during the reading of a rewritten history only if `isReplaced` is true or `generation()` changes", () =>
+  it.scopedLive("a lookup that misses a record of a half-read history can be detected: `isReplaced` is true or `generation()` changes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]
@@ -384,7 +384,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scoped("a read at an outdated location in the history returns no revision, and never a line of another record", () =>
+  it.scoped("a read at a location returns nothing if the rewritten history has another record's line there", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -401,7 +401,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a put replaces the record's file only after an fsync of the history; closing fsyncs the file before it writes the history", () =>
+  it.scopedLive("a put fsyncs the history before it replaces the record's file; closing the vault fsyncs that file before it writes the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("a long use of a lock writes heartbeats, even 10 seconds after the previous use or after the lock's Effect scope was closed", () =>
+  it.scoped("every long use of a lock writes heartbeats, even a use that begins after the lock's Effect scope was closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()
@@ -281,7 +281,7 @@ describe("the lock of a vault", () => {
       assert.strictEqual(open.count(), 0)
     }))
 
-  it.scoped("a dead process's lock is taken over, even if the next check comes only after the timeout", () =>
+  it.scoped("a waiting process takes over a dead process's lock, even if its second check comes only after the timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")

@@ -205,7 +205,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("files and records are unchanged after the vault was opened, searched, refreshed and closed twice", () =>
+  it.scopedLive("two sessions that open, search, refresh and close the vault change neither files nor records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = bytes(root)
@@ -300,7 +300,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("an update of a note's metadata changes and removes properties in the file, and keeps a new property outside of it", () =>
+  it.scopedLive("an update of a note's metadata changes and removes properties in the file; a new property is stored, but not in the file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")

@@ -227,7 +227,7 @@ describe("`forgetAll` with `purge` in a vault with an outbox", () => {
       assert.lengthOf(yield* rows(store), 1) // a user's messages belong to the user, whichever agent received them
     }))
 
-  it.scopedLive("`forgetAll` removes only queued messages of viewers with the caller's ids; for `Viewer.everyone`, all queued messages of the tenant", () =>
+  it.scopedLive("`forgetAll` leaves queued messages of other viewers; for `Viewer.everyone` it removes all queued messages of the tenant", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const coach = Viewer.make({ userId: "ada", agentId: "coach" })

@@ -204,7 +204,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "an edit by hand that makes a record's data invalid is reported, and reads of the kinds still succeed",
+    "an edit by hand that makes a record's data invalid is reported, and the services of the kinds still read without error",
     ({ core, edit, facts, issues, knowledge, procedures, resources, settings }) =>
       Effect.gen(function*() {
         for (

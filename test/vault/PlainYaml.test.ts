@@ -255,13 +255,15 @@ describe("the fast printer of frontmatter", () => {
   }
 
   it("the fast printer's frontmatter equals the YAML library's output, and is read back unchanged", () => {
+    let quick = 0
     FastCheck.assert(
       FastCheck.property(said, FastCheck.array(said, { minLength: 1, maxLength: 4 }), (value, list) => {
-        printed({ a: value })
-        printed({ a: value, b: list, c: "d" })
+        if (printed({ a: value })) quick++
+        if (printed({ a: value, b: list, c: "d" })) quick++
       }),
       { numRuns: 5_000, seed: 11 }
     )
+    assert.isAbove(quick, 1_000)
   })
 
   it("the frontmatter of a usual record is printed by the fast printer", () => {

@@ -215,7 +215,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("an unfinished batch of a dead writer is read as a whole, even if a later scan cannot read one of its files", () =>
+  it.scopedLive("a dead writer's unfinished batch is read as a whole, even if a later scan cannot read one of the batch's files", () =>
     Effect.gen(function*() {
       const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted
@@ -305,6 +305,7 @@ describe("a scan in progress in a vault", () => {
       const revisions = (yield* Fiber.join(past)).map(({ revision }) => revision)
       yield* erase.release
       yield* Fiber.join(purge)
+      assert.isNotEmpty(revisions)
       assert.deepStrictEqual(revisions, revisions.map((_, n) => revisions[0]! - n))
     }))
 })

@@ -115,7 +115,7 @@ describe("the snapshot of a vault", () => {
       assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
-  it.scopedLive("a renamed note keeps its id if the purging process died but another process closed the vault after the purge", () =>
+  it.scopedLive("a note renamed after a purge keeps its id if a process other than the purging one has closed the vault meanwhile", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const ids = yield* idsIn(root)
@@ -171,8 +171,8 @@ describe("the snapshot of a vault", () => {
       assert.isFalse(saved.has("note 0"))
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  for (const [when, isCompacted] of [["", false], [" and the history was compacted since", true]] as const) {
-    it.scoped(`a snapshot with a purged text is replaced at the next opening, if a process died while it saved the snapshot${when}`, () =>
+  for (const [when, isCompacted] of [["", false], [", even after a compaction of the history", true]] as const) {
+    it.scoped(`a snapshot with a purged text, left by a process that died, is replaced at the next opening${when}`, () =>
       Effect.gen(function*() {
         // a vault reads a file again if it is younger than a few seconds, and saves a snapshot if it has read many files again
         yield* TestClock.setTime(Date.now() + 3_600_000)

@@ -79,7 +79,7 @@ const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>)
 }
 
 describe("a vault that yields to the event loop during long work", () => {
-  it.scopedLive("a history of 20,000 records is read with at most half of the records between two iterations of the event loop", () =>
+  it.scopedLive("reading a history of 20,000 records yields to the event loop after at most half of the records", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       const most = yield* growth(history.news(true), history.records)

@@ -30,7 +30,7 @@ const watching = (watch: FileSystem.FileSystem["watch"]) =>
 const watchers = Effect.sync(() => process.getActiveResourcesInfo().filter((name) => name === "FSEventWrap").length)
 
 describe("a vault that watches its folder", () => {
-  it.scopedLive("a put or a forget of another process is noticed without waiting for the next poll", () =>
+  it.scopedLive("a put or a forget through another open store of the vault is noticed without waiting for the next poll", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, never)

@@ -194,18 +194,6 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "deduplication compares drafts with the current revisions of records, never with earlier revisions",
-    (store) =>
-      Effect.gen(function*() {
-        const { id } = yield* put(store, fact("Tea"))
-        yield* store.update(ada, id, { body: "Coffee" })
-        const [tea, coffee] = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
-        assert.strictEqual(tea?.outcome, "created")
-        assert.deepEqual([coffee?.outcome, coffee?.record.id], ["duplicate", id])
-      })
-  ),
-
-  law(
     "records with the same id in two tenants are separate records",
     (store) =>
       Effect.gen(function*() {

@@ -255,7 +255,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`put` with `ifRevision` fails with `invalid_draft` for no draft, several drafts or a draft without an id",
+    "`put` with `ifRevision` requires exactly one draft with an id, and otherwise fails with `invalid_draft`",
     (store) =>
       Effect.gen(function*() {
         yield* refuses(
@@ -269,7 +269,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`apply` refuses malformed mutations, and `put` refuses an invalid option `origin` or `trust`",
+    "`apply` refuses malformed mutations, and `put` refuses an invalid value of the option `origin` or `trust`",
     (store) =>
       Effect.gen(function*() {
         const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {

@@ -228,7 +228,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "`attach` does not replace the vector of a text, and accepts a new number of dimensions once the model's last vector was purged",
+    "`attach` keeps the vector that a text has; once a model's last vector is purged, `attach` accepts another number of dimensions",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))

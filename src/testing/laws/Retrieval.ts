@@ -88,17 +88,21 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("`search` without a text returns records by recency, like `list`", (store) =>
-    Effect.gen(function*() {
-      for (const body of ["one", "two", "three"]) {
-        yield* put(store, draft(body))
-        yield* TestClock.adjust("1 minute")
-      }
-      assert.deepStrictEqual(yield* found(store, ada), ["three", "two", "one"])
-      assert.deepStrictEqual(yield* found(store, ada, { limit: 2 }), ["three", "two"])
-      const { leftOut } = yield* store.search(ada, { limit: 2 })
-      assert.isTrue(leftOut.limit === 1 || leftOut.exact === false)
-    })),
+  law(
+    "`search` without a text returns the most recent records first, as `list` does",
+    (store) =>
+      Effect.gen(function*() {
+        for (const body of ["one", "two", "three"]) {
+          yield* put(store, draft(body))
+          yield* TestClock.adjust("1 minute")
+        }
+        assert.deepStrictEqual(yield* found(store, ada), ["three", "two", "one"])
+        assert.deepStrictEqual(yield* listed(store, ada), ["three", "two", "one"])
+        assert.deepStrictEqual(yield* found(store, ada, { limit: 2 }), ["three", "two"])
+        const { leftOut } = yield* store.search(ada, { limit: 2 })
+        assert.isTrue(leftOut.limit === 1 || leftOut.exact === false)
+      })
+  ),
 
   law(
     "`search` returns no hits for a text of only spaces, punctuation or words of the short stopword list, such as `the`",
@@ -232,7 +236,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a hybrid search whose query or store has no vectors searches by words and lists an error; mode `vector` fails if the store has none",
+    "a hybrid search without a query vector, or in a store without vectors, searches by words and lists an error",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))

@@ -81,7 +81,7 @@ export const laws: ReadonlyArray<Law> = [
         const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
         const drafts = [
           draft("Tea", { tags: ["hot"], importance: 1, data: { n: 1 } }),
-          fact("Coffee", { invalidAt: 5 }),
+          fact("Coffee", { validAt: 2, invalidAt: 5 }),
           draft("global", { scope: "global" }),
           draft("session", { scope: { userId: "ada", sessionId: "s" } }),
           draft("Bob's", { scope: { userId: "bob" } })
@@ -106,6 +106,9 @@ export const laws: ReadonlyArray<Law> = [
           [{ minImportance: 1 }, ["Tea"]],
           [{ where: { "data.n": { eq: 1 } } }, ["Tea"]],
           [{ createdAt: { from: 1 } }, []],
+          [{ maxTrust: 0 }, []],
+          [{ maxTrust: 1 }, ["Tea", "Coffee", "global"]],
+          [{ validAt: { from: 2, until: 3 } }, ["Coffee"]],
           [{ asOf: 10 }, ["Tea", "global"]],
           [{ asOf: 10, closed: true }, ["Tea", "Coffee", "global"]]
         ]

@@ -37,7 +37,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach `exact` sees a scope if it has no ids other than the viewer's; one of reach `within`, if it has all of the viewer's ids",
+    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)

@@ -250,7 +250,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a write to a record of origin `instructions` fails with `read_only` unless it is made by `System` or has that origin",
+    "only `System` and writes of origin `instructions` can change a record of that origin; other writes fail with `read_only`",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -268,13 +268,17 @@ export const laws: ReadonlyArray<Law> = [
 
         yield* put(store, { ...rules, body: "Nor on Mondays" }, ada, { origin: "instructions", trust: 0 })
         assert.deepStrictEqual(yield* listed(store, ada), ["Nor on Mondays"])
+        const style = draft("Use tabs", { id: id("style") })
+        yield* put(store, style, ada, { origin: "instructions", trust: 0 })
+        yield* store.update(system, id("style"), { body: "Use spaces" })
+        assert.strictEqual((yield* the(store, ada, id("style"))).body, "Use spaces")
         const forgotten = yield* store.apply(ada, [{ _tag: "Forget", id: id("rules") }], { origin: "instructions" })
         assert.strictEqual(forgotten[0]?.outcome, "forgotten")
       })
   ),
 
   law(
-    "put, purge and `Restore` of a forgotten record of origin `instructions` fail with `read_only` unless by `System` or of that origin",
+    "only `System` and writes of origin `instructions` can put, purge or restore a forgotten record of that origin",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -293,6 +297,9 @@ export const laws: ReadonlyArray<Law> = [
         const again = yield* put(store, rules, system, { origin: "instructions", trust: 0 })
         assert.strictEqual(again.revision, 3)
         assert.deepStrictEqual(yield* listed(store, ada), ["No deploys on Fridays"])
+        assert.deepStrictEqual(yield* store.forget(system, [id("rules")]), [true])
+        yield* store.forget(system, [id("rules")], { purge: true })
+        assert.deepStrictEqual(yield* store.history(system, id("rules")), [])
       })
   ),
 

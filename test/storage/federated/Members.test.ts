@@ -70,7 +70,7 @@ describe("a federation", () => {
   )
 
   law(
-    "`list` continues with the next records after a page that contains only a mirror's copies",
+    "`list` does not end at a mirror's page that contains only copies",
     Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
     (store, federated) =>
       Effect.gen(function*() {

@@ -174,7 +174,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a put with an id that the caller chose fails if a writable mirror that may have the id does not answer",
+    "a put with a chosen id fails and writes nothing if a writable mirror cannot be read",
     Federated.layer({
       main: memory,
       closed: { ...faulty({ ops: ["get", "reader"] }), writable: false, mirror: () => true },
@@ -187,7 +187,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("`put` by a user or by the system viewer can use the id of a forgotten record that only a mirror has", () =>
+  it.scoped("a put with the id of a forgotten record succeeds if the record is only in a mirror", () =>
     Effect.gen(function*() {
       for (const viewer of [ada, system]) {
         const copies = yield* Layer.build(Layer.fresh(MemoryStore.layerInMemory))

@@ -255,7 +255,7 @@ describe("a federation with a member store, a mirror rule or a route that fails"
   })
 
   law(
-    "a write that never ends in one store does not block writes to other stores, unless their ids share a lock",
+    "a write that never ends in one store does not block a write to another store if the ids use different locks",
     Federated.layer(
       { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
       byKind

@@ -255,7 +255,7 @@ describe("a batch over several stores of a federation", () => {
   )
 
   law(
-    "a batch that purges records in both stores is undone in the first, except for its purges, if the second fails",
+    "a failed batch with purges in both stores is undone, except for the purges that the first store already made",
     Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
     (store) =>
       Effect.gen(function*() {

@@ -30,7 +30,7 @@ describe("ForeignEdit, which edits the text of a note that a person or another p
   const list =
     "---\ntitle: 'Tea' # its name\ntags: # mine\n  - garden # green\n  - plants\n\n# a remark\ndone: no\n---\nSow.\n"
 
-  it("a change of tags that stand one per line adds or removes only their lines, and writes `tags: []` if none is left", () => {
+  it("a tag on its own line is added or removed with its line; `tags: []` is written if no tag is left", () => {
     assert.strictEqual(
       edited(list, { tags: ["garden", "plants", "hot"] }),
       list.replace("  - plants\n", "  - plants\n  - hot\n")
