@@ -71,7 +71,7 @@ describe("comments in src", () => {
     const found = files.flatMap((file) => {
       const lines = linesOf(file)
       return lines.flatMap((line, n) =>
-        /^export (?:declare )?(?:abstract )?(?:const|function|class|interface|type|namespace) \w/.test(line) &&
+        /^export (?:declare )?(?:abstract )?(?:const|function\*?|class|interface|type|namespace) \w/.test(line) &&
           lines[n - 1]?.trim().endsWith("*/") !== true
           ? [`${file}:${n + 1}: ${line}`]
           : []

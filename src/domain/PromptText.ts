@@ -133,7 +133,7 @@ const keep = (run: string, offset: number, text: string): string => {
     const selector = isPictograph && isSelector(run[0]) ? run[0] : ""
     return `${selector}${run.includes("\u200d") && /\p{Extended_Pictographic}/u.test(after) ? "\u200d" : ""}`
   }
-  if (!virama.test(before) && !(joining.test(before) && joining.test(after))) return ""
+  if (!virama.test(before) && !(isJoining(before) && isJoining(after))) return ""
   return /[\u200c\u200d]/.exec(run)?.[0] ?? ""
 }
 
@@ -166,8 +166,13 @@ const scripts = [
   ...["Tamil", "Telugu", "Tibetan", "Tirhuta"]
 ]
 
-/** Matches a letter, mark or digit of a script in which the form of a letter depends on its neighbours. */
-const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
+/** Whether a character is a letter, mark or digit of a script in which the form of a letter depends on its neighbours. */
+const isJoining = (character: string): boolean => {
+  joining ??= new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
+  return joining.test(character)
+}
+/** Pattern of `isJoining`. It is made at the first call, not when the package is imported. */
+let joining: RegExp | undefined
 
 const codePointBefore = (text: string, at: number): string => {
   const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // `at - 2` is an index of the text, so there is a code point

@@ -171,7 +171,7 @@ const make = (
       accept: (viewer, drafts, options) =>
         Effect.withSpan(accept(managed, viewer, drafts, options), "MemoryManager.accept"),
       addMessages: (viewer, session, messages) =>
-        (isSession(session) ? each(managed, ({ append }) => append(viewer, session, messages)) : unnamed).pipe(
+        (isSession(session) ? each(managed, ({ append }) => append(viewer, session, messages)) : unnamed()).pipe(
           Effect.withSpan("MemoryManager.addMessages")
         ),
       sessionEnd: (viewer, session) =>
@@ -233,7 +233,7 @@ const add = (
 ): Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError> =>
   Effect.flatMap(targets(managed.federated, stores), (targets) => addTo(managed, viewer, drafts, targets, provenance))
 
-const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
+const closed = () => MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
 const accept = (
   managed: Managed,
   viewer: Viewer,
@@ -243,7 +243,7 @@ const accept = (
   Effect.flatMap(
     targets(managed.federated, stores),
     (targets) =>
-      !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
+      !managed.isOpen ? closed() : addTo(managed, viewer, drafts, targets, provenance).pipe(
         Effect.flatMap((all) => noneFailed("add", all)),
         Effect.catchAll(managed.events.degraded(viewer, "add")),
         Effect.disconnect, // a store that hangs must not delay the closing of the Effect scope by more than 30 seconds
@@ -330,10 +330,11 @@ const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.Memor
 
 /** Whether a session name may be stored in the `source` of a record. */
 const isSession = (session: string): boolean => session.length <= 1_024 && session.isWellFormed()
-const unnamed = MemoryError.make("invalid_id", {
-  op: "addMessages",
-  message: "a session is of at most 1,024 characters, well-formed"
-})
+const unnamed = () =>
+  MemoryError.make("invalid_id", {
+    op: "addMessages",
+    message: "a session is of at most 1,024 characters, well-formed"
+  })
 
 const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])

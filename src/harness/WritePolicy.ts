@@ -246,7 +246,7 @@ export interface Remembering {
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
-const noEmbedder = MemoryError.make("unsupported", { op: "embed", message: Embedder.missing })
+const noEmbedder = () => MemoryError.make("unsupported", { op: "embed", message: Embedder.missing })
 
 /** Makes the pipeline over the `MemoryStore` of the Effect context, under the write rules. */
 export const makeRemembering = (
@@ -303,7 +303,7 @@ export const makeRemembering = (
         Option.isNone(embedder) && !isReported
           ? Effect.suspend(() => {
             isReported = true
-            return degraded(viewer, "vector")(noEmbedder)
+            return degraded(viewer, "vector")(noEmbedder())
           })
           : Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
       embedMissing: Option.isNone(embedder)

@@ -77,7 +77,7 @@ export const make = (): ChangeFeed => {
           const change = convert(event, now)
           return change === undefined || mailbox.unsafeOffer(change)
         },
-        fail: () => void mailbox.unsafeDone(Exit.fail(behind))
+        fail: () => void mailbox.unsafeDone(Exit.fail(behind()))
       }
       yield* Effect.acquireRelease(
         Effect.sync(() => listeners.add(listener)),
@@ -128,7 +128,8 @@ export const changesOf = (
 const recordOf = (row: Engine.Stored | undefined): MemoryRecord | undefined =>
   row && !row.forgotten ? row.record : undefined
 
-const behind = MemoryError.make("unavailable", {
-  op: "changes",
-  message: "this listener fell too far behind; list, and listen again"
-})
+const behind = () =>
+  MemoryError.make("unavailable", {
+    op: "changes",
+    message: "this listener fell too far behind; list, and listen again"
+  })

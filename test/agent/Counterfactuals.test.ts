@@ -16,7 +16,7 @@ const Memory = Layer.mergeAll(MemoryService.layer(), BeliefMemory.layer, Episodi
 const label = "counterfactual: what might have been, not what was"
 
 describe("a counterfactual, a record of what might have been,", () => {
-  it.effect("a counterfactual in the context of a turn, the memory index or a tool's result is marked as a counterfactual", () =>
+  it.effect("a counterfactual is marked as one in the context of a turn and in the results of `recall`, `memory_search` and `memory_view`", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const beliefs = yield* BeliefMemory.BeliefMemory

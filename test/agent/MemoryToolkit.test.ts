@@ -34,7 +34,7 @@ describe("MemoryToolkit.make", () => {
   const memory = MemoryService.layerTest({ spec: { allowForget: true, writesPerTurn: 2 } })
   const tea = { scope: "agent", kind: "user", summary: "Likes tea", body: "Green." }
 
-  it.effect("a model can call the tools `remember` and `recall`, and receives the texts of their results", () => {
+  it.effect("a model can call the tools `remember` and `recall`; the result of `recall` has the summary and the body of the record", () => {
     const { model } = scripted([call("remember", tea)], [call("recall", { query: "tea" })])
     return Effect.gen(function*() {
       const [written] = yield* say("I like tea")
@@ -422,7 +422,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a memory block from MemoryService.context is appended to the last user message even if other messages follow", () => {
+  it.effect("a block from a custom MemoryService.context is appended to the last user message, even if an answer follows", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

@@ -21,7 +21,7 @@ describe("MemoryTools.make", () => {
       (tools) => tools.map(({ name, writes }) => `${name} ${writes}`)
     )
 
-  it.effect("makes `remember` and `recall`, and also `forget` if the spec allows it", () =>
+  it.effect("makes `remember` and `recall`, also `forget` if the spec allows it, and no tool if `enabled` is false", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* names({}), ["remember true", "recall false"])
       assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember true", "recall false", "forget true"])

@@ -30,7 +30,7 @@ const called = (
 }
 
 describe("MemoryTools.makeStores", () => {
-  it.effect("MemoryTools.makeStores makes `search_memory` and, if asked for, `add_memory`; both tools' descriptions list the stores", () =>
+  it.effect("MemoryTools.makeStores makes `search_memory` by default and `add_memory` on request; both tools' descriptions list the stores", () =>
     Effect.gen(function*() {
       const plain = yield* MemoryTools.makeStores(ada)
       assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])

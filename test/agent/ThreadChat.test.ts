@@ -272,7 +272,7 @@ describe("MemoryToolkit.chat", () => {
       assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
     }))
 
-  it.scoped("a chat sends the model no message that was deleted with the thread, and keeps stored messages within the token budget", () =>
+  it.scoped("a chat sends the model no messages of a deleted thread, and no more stored messages than fit the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted(

@@ -94,7 +94,7 @@ describe.each(stores)("effect-memory doctor on %s", (_, address) => {
       assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
     }))
 
-  it.scopedLive("`doctor` reports texts without a word vector if others have one, and `doctor --repair` computes the missing vectors", () =>
+  it.scopedLive("`doctor` reports texts that lack a word vector if other texts have one; `doctor --repair` computes the missing vectors", () =>
     Effect.gen(function*() {
       const to = yield* address
       const store = ["--store", to]
@@ -142,7 +142,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
     }))
 
-  it.scopedLive("`verify` exits with 7 and reports at least one of five files that changed but kept their sizes and times", () =>
+  it.scopedLive("`verify` exits with 7 and reports one or more of five files whose text changed but whose size and time did not", () =>
     Effect.gen(function*() {
       const root = path.join(yield* folder, "memory")
       const to = `vault:${root}`

@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("an import of Claude Code's folder `memory`, or of its parent folder, makes the same records", () =>
+  it.scopedLive("an import of the parent folder of Claude Code's `memory` finds all records that an import of `memory` has made", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])
@@ -150,7 +150,7 @@ describe("effect-memory import", () => {
       assert.strictEqual(outer.present, inner.created)
     }))
 
-  it.scopedLive("an import of a folder imports its notes, and reports the tags, symbolic links and named pipes that it leaves out", () =>
+  it.scopedLive("an import of a folder imports its notes, and reports left-out named pipes, symbolic links and tags that a record cannot have", () =>
     Effect.gen(function*() {
       const place = yield* folder
       const notes = path.join(place, "notes")

@@ -327,7 +327,7 @@ describe("Deuz's remember", () => {
 
 describe("Deuz's recall and formatMemoriesForPrompt", () => {
   law(
-    "the text for the prompt contains the hits with their markup escaped, and is empty without hits",
+    "a hit's markup neither closes the memory block nor becomes a heading; the text for the prompt is empty without hits",
     ({ run, store, deuz }) =>
       Effect.gen(function*() {
         yield* awaited(() =>

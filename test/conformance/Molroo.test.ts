@@ -117,7 +117,7 @@ describe("molroo's adapter", () => {
   )
 
   law(
-    "every filter of a query is applied, with ranges inclusive at both ends",
+    "every filter of a query is applied; a time range includes both of its ends",
     ({ recall, save }) =>
       Effect.gen(function*() {
         yield* save("gift", 10, {
@@ -213,7 +213,7 @@ describe("molroo's recall", () => {
   )
 
   law(
-    "a recall returns only episodes of the given types; if the limit for a part of the result is 0, that part is empty",
+    "a recall returns only episodes of the given types, and no recent episodes if `episodicLimit` is 0",
     ({ recallMemories, save }) =>
       Effect.gen(function*() {
         yield* save("a gift", 10, { type: "gift" })

@@ -83,11 +83,14 @@ describe("nexus-agents' backend", () => {
     }
   )
 
-  law("`prune` deletes entries written before the given time, and no later entries", async (memory) => {
-    await memory.set("old", 1)
-    assert.strictEqual(await memory.prune(10_000), 0)
-    assert.strictEqual(await memory.prune(10_001), 1)
-  })
+  law(
+    "`prune` deletes entries written before the given time, and keeps an entry written exactly at that time",
+    async (memory) => {
+      await memory.set("old", 1)
+      assert.strictEqual(await memory.prune(10_000), 0)
+      assert.strictEqual(await memory.prune(10_001), 1)
+    }
+  )
 
   law("an entry that is set with `importance: high` gets the importance 0.75", async (memory) => {
     await memory.set("theme dark", "x", { importance: "high" })

@@ -59,18 +59,21 @@ describe("nexus-agents' graph", () => {
       })
   )
 
-  law("`queryByPath` follows relationships of the given types forwards only", (memory) =>
-    awaited(async () => {
-      await chain(memory, 2)
-      assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
-      assert.deepStrictEqual(await memory.queryByPath("n2", ["next"]), [])
-    }))
+  law(
+    "`queryByPath` follows one relationship for each given type in turn, and only in the forward direction",
+    (memory) =>
+      awaited(async () => {
+        await chain(memory, 2)
+        assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
+        assert.deepStrictEqual(await memory.queryByPath("n2", ["next"]), [])
+      })
+  )
 })
 
 describe("nexus-agents' session", () => {
   const law = Laws.session
   law(
-    "`startSession` returns the most confident learnings of earlier sessions; `searchLearnings` finds learnings of the running session by words",
+    "`startSession` returns the most confident learnings of earlier sessions; `searchLearnings` can find a learning of the running session",
     (memory) =>
       awaited(async () => {
         assert.deepStrictEqual(await memory.startSession("s1"), [])
@@ -124,7 +127,7 @@ describe("nexus-agents' session", () => {
     }))
 
   law(
-    "`recordTask` and `recordError` keep all given fields of a task or an error",
+    "`recordTask` returns a task's issue, challenges and duration; `recordError` returns an error's solution and file pattern",
     (memory) =>
       awaited(async () => {
         await memory.startSession("s1")
@@ -225,7 +228,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`query` returns beliefs of at least `minConfidence`, ordered by confidence, up to `limit`",
+    "`query` returns beliefs of at least `minConfidence`, the most confident first, or the least confident first with `order: asc`",
     (memory) =>
       awaited(async () => {
         await memory.retain(belief("Bern", { confidence: "low" }))
@@ -237,7 +240,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`applyHindsight` lowers the confidence of corrected beliefs and stores the record; if one belief is missing, nothing changes",
+    "`applyHindsight` lowers the confidence of corrected beliefs and stores the hindsight record, or changes nothing if one belief is missing",
     (memory) =>
       Effect.gen(function*() {
         const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
@@ -252,7 +255,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`createCounterfactual` finds the beliefs that match a what-if question, but predicts nothing; `validateCounterfactual` stores the outcome",
+    "`createCounterfactual` finds the beliefs that match a what-if question, but predicts nothing; `validateCounterfactual` returns the outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))

@@ -22,7 +22,7 @@ describe("the laws of forgotten records hold for every trash duration", () => {
 
 /** Laws about erasure, which an Overlay breaks: it erases no rows or vectors of its base store before its commit. */
 const erasing: ReadonlySet<string> = new Set([
-  "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records"
+  "`compact` erases all expired records, even forgotten ones, returns their number, and keeps records that are neither expired nor forgotten"
 ])
 
 describe("the laws of MemoryStore, except one about erasure, hold for an Overlay over a store that already has records", () => {
@@ -30,7 +30,7 @@ describe("the laws of MemoryStore, except one about erasure, hold for an Overlay
   assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
   for (const writes of [1, 3]) {
     for (const law of laws) {
-      it.scoped(`an Overlay whose first ${writes} batches were written to its base store: ${law.title}`, () =>
+      it.scoped(`the law's first ${writes} batches go to the base store, all others to its Overlay: ${law.title}`, () =>
         MemoryStoreContract.check(law, overPast(writes)).pipe(
           Effect.provideService(Courses, coursesOfComposed),
           Effect.orDie

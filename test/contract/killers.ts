@@ -8,7 +8,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`put` cuts every body to 65,536 characters":
     "`put` and `update` allow at most 1,048,576 characters in a body if the record's origin is `file`, and at most 65,536 otherwise",
   "`get` skips the viewer check":
-    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
+    "a viewer sees the scopes whose ids are all its own (reach `exact`), or the scopes that contain all its ids (reach `within`)",
   "`list` skips the viewer check":
     "records that are expired, invisible or no longer valid do not count towards the limit of `list` and `search`",
   "`search` has no viewer check":
@@ -38,7 +38,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`changes` skips the viewer check":
     "the `changes` stream of a viewer emits the writes of exactly those records that the viewer sees",
   "`get` ignores the tenant":
-    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
+    "a viewer sees the scopes whose ids are all its own (reach `exact`), or the scopes that contain all its ids (reach `within`)",
   "`search` applies the limit before the filter":
     "`list` and `search` with `asOf` return the records valid at that time; a record is valid from `validAt` until just before `invalidAt`",
   "`search` applies the limit before the viewer check":
@@ -71,13 +71,13 @@ export const killers: Readonly<Record<string, string>> = {
   "vectors.pending returns every text twice":
     "vectors.pending returns each live text of a tenant once if the text has no vector of the model; an edited text counts as new",
   "vectors.read returns the stored array instead of a copy":
-    "`attach` keeps the vector that a text has; once a model's last vector is purged, `attach` accepts another number of dimensions",
+    "`attach` does not replace a text's vector; a model whose vectors are all purged accepts vectors of another number of dimensions",
   "a turn's score depends on neighbouring turns that the viewer does not see":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score depends on expired neighbouring turns":
     "expired and invisible conversation turns do not change the scores of the turns next to them",
   "a turn's score does not depend on neighbouring turns":
-    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns three away",
+    "a search that finds a conversation turn also returns both turns next to it, above similar texts, and no turn three places away",
   "the speaker of a turn is not stored":
     "`search` ranks the records of a speaker first if the query names the speaker, even if only by first name, without accents or misspelt",
   "`search` ignores words in the first person":
@@ -94,7 +94,7 @@ export const killers: Readonly<Record<string, string>> = {
   "near-duplicates of the nearest record use up the limit of a search by vector":
     "near-duplicates of the first hit do not use up the limit; `awaiting` counts visible records that pass the filter but lack a vector",
   "`search` never reports that the search by words or by vector failed":
-    "a hybrid search without a query vector, or in a store without vectors, searches by words and lists an error",
+    "a hybrid search without a query vector, or in a store without vector search, searches by words and lists an error",
   "`put` does not deduplicate":
     "a put of a duplicate writes nothing, and returns the existing record with the outcome `duplicate`",
   "`put` returns the outcome `created` for a duplicate":
@@ -108,7 +108,7 @@ export const killers: Readonly<Record<string, string>> = {
   "purge leaves the history behind":
     "the viewer `System` can still read a forgotten record with `get` and `history`, but not a purged one",
   "`forget` erases the record instead of leaving a tombstone":
-    "only `System` and writes of origin `instructions` can put, purge or restore a forgotten record of that origin",
+    "users' writes of other origins cannot put, purge or restore a forgotten record of origin `instructions`; `System` can put or purge it",
   "only the newest revision is kept":
     "restoring a revision whose `expiresAt` is past fails with `invalid_draft` and changes nothing",
   "`createdAt` is rounded down to whole seconds":
@@ -134,7 +134,7 @@ export const killers: Readonly<Record<string, string>> = {
   "`list` returns one record more than the limit":
     "`list` returns 20 records by default, and a cursor only if more records follow",
   "`compact` erases records whose `invalidAt` is past":
-    "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records",
+    "`compact` erases all expired records, even forgotten ones, returns their number, and keeps records that are neither expired nor forgotten",
   "the list of forgotten records skips the viewer check":
     "`list` with `forgotten: true` respects the viewer, the tenant and every clause of the filter",
   "`list` ignores `forgotten`":
@@ -160,16 +160,16 @@ export const killers: Readonly<Record<string, string>> = {
   "a write drops earlier tombstones from the history":
     "a `Restore` of a tombstone's revision brings back the content that the record had before it was forgotten",
   "`history` of a restored record omits the revisions before it was forgotten":
-    "`history` of a restored record contains the record's tombstone and all revisions back to the put that created the record",
+    "`history` of a restored record contains its tombstone and all revisions back to the latest put that created it",
   "`compact` erases forgotten records at once":
     "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`compact` never erases forgotten records":
     "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`put` takes origin and trust from the draft": "`put` reads origin and trust from its options, never from the draft",
   "`forget` removes instructions for any caller":
-    "only `System` and writes of origin `instructions` can change a record of that origin; other writes fail with `read_only`",
+    "only the viewer `System` and writes of origin `instructions` change a record of origin `instructions`; others fail with `read_only`",
   "`put` takes over the id of forgotten instructions":
-    "only `System` and writes of origin `instructions` can put, purge or restore a forgotten record of that origin",
+    "users' writes of other origins cannot put, purge or restore a forgotten record of origin `instructions`; `System` can put or purge it",
   "`list` clamps an invalid limit instead of refusing it":
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
   "`get` and `put` return the stored object instead of a copy":

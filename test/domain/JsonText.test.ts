@@ -119,7 +119,7 @@ describe("JsonText.values", () => {
     "{\"a\":1}x[",
     "[[]"
   ])(
-    `${long} characters of %j are accepted; of 20,000 characters, each is read at most 12 times on average`,
+    `${long} characters of %j are accepted; 20,000 characters take at most 12 reads per character`,
     (piece) => {
       for (const end of ["", " x ]}"]) {
         values(piece.repeat(long / piece.length) + end)

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Validation", () => {
-  it("the error messages name every violation with its path and what was expected, a missing key only with its path", () => {
+  it("error messages name each violation's path and what was expected there; the message for a missing key names only the path", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -49,7 +49,7 @@ describe("Validation", () => {
     }
   })
 
-  it("an error message names an exceeded length limit, even if the Schema's description does not", () => {
+  it("the error message for a text that is too long names the length limit, even if the Schema's description does not", () => {
     const said = (schema: Schema.Schema<string>) => linesOf(schema, "x".repeat(600))
     const short = Schema.String.pipe(Schema.maxLength(500))
     assert.deepStrictEqual(said(short.annotations({ description: "a question" })), [

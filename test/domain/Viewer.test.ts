@@ -72,7 +72,7 @@ describe("Viewer", () => {
     assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
   })
 
-  it("Viewer.Stored decodes reach `within` and no ids as Viewer.everyone of the tenant", () => {
+  it("Viewer.Stored decodes a viewer of reach `within` without ids as Viewer.everyone of the viewer's tenant", () => {
     const decode = Schema.decodeUnknownSync(Viewer.Stored)
     const encode = Schema.encodeSync(Viewer.Stored)
     assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))

@@ -52,7 +52,7 @@ describe("Visibility", () => {
     )
   })
 
-  it("a viewer of reach `exact` sees exactly one scope for each subset of the viewer's ids", () => {
+  it("a viewer of reach `exact` that has n ids sees exactly 2^n scopes", () => {
     FastCheck.assert(
       property(ids, (ids) => {
         const visibility = Viewer.visibilityOf(Viewer.make(ids))

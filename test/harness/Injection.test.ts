@@ -32,23 +32,26 @@ const law = (title: string, body: () => Effect.Effect<void, unknown, MemoryStore
   it.effect(title, () => Effect.provide(body(), MemoryStore.layerInMemory))
 
 describe("the trigger of an Injection", () => {
-  law("the default trigger fires if and only if a user wrote the last message", () =>
-    Effect.gen(function*() {
-      const { asked, inject } = yield* injection()
-      assert.include((yield* inject(user("Which tea do I like?"))).text, "Likes green tea")
-      const others = [
-        [],
-        [user("tea?"), assistant("Green tea.")],
-        [user("tea?"), toolResult("tool")],
-        [user("tea?"), toolResult("user")],
-        [new Message.Message({ role: "system", content: "tea" })]
-      ]
-      for (const turn of others) assert.strictEqual(yield* inject(...turn), PromptBlock.empty)
-      assert.deepStrictEqual(asked, ["Which tea do I like?"])
-    }))
+  law(
+    "the default trigger fires if and only if the last message is a user's, and is not a tool result",
+    () =>
+      Effect.gen(function*() {
+        const { asked, inject } = yield* injection()
+        assert.include((yield* inject(user("Which tea do I like?"))).text, "Likes green tea")
+        const others = [
+          [],
+          [user("tea?"), assistant("Green tea.")],
+          [user("tea?"), toolResult("tool")],
+          [user("tea?"), toolResult("user")],
+          [new Message.Message({ role: "system", content: "tea" })]
+        ]
+        for (const turn of others) assert.strictEqual(yield* inject(...turn), PromptBlock.empty)
+        assert.deepStrictEqual(asked, ["Which tea do I like?"])
+      })
+  )
 
   law(
-    "the trigger `everyTurn` uses the last assistant text as the query if no user wrote the last message",
+    "the query is the last assistant text if the trigger is `everyTurn` and no user wrote the last message",
     () =>
       Effect.gen(function*() {
         const { asked, inject } = yield* injection({ trigger: "everyTurn" })

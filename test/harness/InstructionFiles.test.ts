@@ -21,7 +21,7 @@ describe("InstructionFiles.render", () => {
     ...fields
   })
 
-  it("renders one section per file, and an empty text if there are no files", () => {
+  it("`renderInstructionFiles` returns one section per file, and an empty text if there are no files", () => {
     assert.strictEqual(InstructionFiles.renderInstructionFiles([]), "")
     const text = InstructionFiles.renderInstructionFiles([file({}), file({ path: "/repo/a/CLAUDE.md", label: "a" })])
     assert.match(

@@ -40,7 +40,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(issues, [])
     })))
 
-  it.effect("a single backtick hides no import of another paragraph; inline code in three backticks hides no import after it", () =>
+  it.effect("imports are found despite a lone backtick in another paragraph, and after inline code that is set in three backticks", () =>
     onDisk(Effect.gen(function*() {
       const { at } = yield* tree({
         ".git": null,
@@ -52,7 +52,7 @@ describe("an instruction file", () => {
       assert.deepStrictEqual(files.slice(1).map(({ content }) => content), ["a", "b", "c"])
     })))
 
-  it.effect("the search for imports takes time linear in the file's length, and tries only the first 1,000 names in a file", () =>
+  it.effect("the search for imports finishes on a file of a million backticks, and tries only the first 1,000 names in a file", () =>
     onDisk(Effect.gen(function*() {
       const many = Array.from({ length: 999 }, (_, n) => `@no-file-${n}.md`).join("\n")
       const { at } = yield* tree({
@@ -173,7 +173,7 @@ describe("an instruction file", () => {
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
   })
 
-  it.effect("secrets in an instruction file are redacted, and an unchanged file creates no revision", () =>
+  it.effect("`render` redacts the secrets of an instruction file, and a second `seed` of the unchanged file creates no revision", () =>
     onDisk(
       Effect.gen(function*() {
         const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })

@@ -199,7 +199,7 @@ describe("MemoryManager.add", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
-  it.effect("`add` keeps the drafts in one store if another fails, and itself fails if the only named store fails or is read-only", () =>
+  it.effect("one failing store does not stop `add` from writing to another; `add` to a single failing or read-only store fails", () =>
     Effect.gen(function*() {
       const { add, search } = yield* manager
       const added = yield* add(ada, [draft("green tea")])
@@ -287,7 +287,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("`addMessages` fails if the extraction filter of a store throws; the outbox of that store then stores no message", () =>
+  it.effect("`addMessages` fails, and adds no message to a store's outbox, if the extraction filter of that store throws", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))

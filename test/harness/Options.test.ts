@@ -84,7 +84,7 @@ describe("invalid options", () => {
       }).pipe(Effect.provide(NodeContext.layer))
   )
 
-  it.effect("invalid options of MemoryEvents and RateLimit cause a defect with the reason `invalid_draft`", () =>
+  it.effect("MemoryEvents.make and RateLimit.make with invalid options die with a defect that has the reason `invalid_draft`", () =>
     Effect.gen(function*() {
       const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
         MemoryEvents.make({ capacity: NaN }),
@@ -147,7 +147,7 @@ describe("a missing model", () => {
       assert.lengthOf((yield* memory.recall({ text: "Porto" })).hits, 1)
     }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
-  it("the types of layers list the required models; MemoryService.layer requires only a MemoryStore", () => {
+  it("the type of a layer lists the models that it requires; MemoryService.layer requires no model, only a MemoryStore", () => {
     expectTypeOf<Layer.Layer.Context<typeof MemoryPipeline.layer>>().toEqualTypeOf<
       MemoryStore.MemoryStore | Completion.Completion | Embedder.Embedder
     >()

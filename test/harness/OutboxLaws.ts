@@ -222,7 +222,7 @@ law(
 )
 
 law(
-  "extraction runs by default at the fifth turn of a conversation, and when the session of the conversation ends",
+  "an outbox extracts a conversation by default at its fifth turn, and when `sessionEnd` is called for it",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -476,7 +476,7 @@ law(
 )
 
 law(
-  "a store with `ingest` receives the messages, and receives all of them again after a failed flush",
+  "a flush passes the waiting messages to the store's `ingest`, and the flush after a failed one passes all of them again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

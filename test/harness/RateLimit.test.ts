@@ -190,7 +190,7 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("a call is denied if and only if its turn already has `writesPerTurn` allowed calls that have not failed validation", () => {
+  it.effect("RateLimit denies a call exactly if its turn already has `writesPerTurn` allowed calls; calls that failed validation do not count", () => {
     const step = FastCheck.constantFrom("ask" as const, "giveBack" as const, "turn_start" as const)
     const plans = FastCheck.sample(FastCheck.tuple(FastCheck.integer({ min: 1, max: 4 }), FastCheck.array(step)), {
       numRuns: 200,

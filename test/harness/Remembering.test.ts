@@ -170,7 +170,7 @@ describe("MemoryService.remember", () => {
       assert.strictEqual(yield* memory.embedMissing, 0)
     }).pipe(bare))
 
-  it.effect("`put` and `update` with `embed: true` compute the vector; `embedMissing` computes the vectors of records put without it", () =>
+  it.effect("`put` and `update` with `embed: true` compute the record's vector; `embedMissing` computes the vectors that are missing", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
@@ -195,6 +195,8 @@ describe("MemoryService.remember", () => {
       assert.deepStrictEqual(tags, ["memory_written", "memory_degraded"])
       const recalled = yield* heard(memory.recall({ text: "tea" }))
       assert.deepStrictEqual(recalled.tags, ["memory_recalled", "memory_degraded"])
+      const { hits } = yield* memory.recall({ text: "tea" })
+      assert.deepStrictEqual(hits.map(({ record }) => record.body), ["tea"])
     }).pipe(
       MemoryService.as(ada),
       Effect.provide(

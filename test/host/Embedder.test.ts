@@ -246,7 +246,7 @@ describe("Embedder.layerWordVectors", () => {
       assert.strictEqual(cosine(tea!, zero[0]!), 0)
     }).pipe(provided))
 
-  it.effect("the model glove-100d-20k-1 gives a fixed text the vector that this test has recorded", () =>
+  it.effect("the model glove-100d-20k-1 gives a fixed text a vector whose digest equals the one written in this test", () =>
     Effect.gen(function*() {
       const { dimensions, model } = yield* Embedder.Embedder
       const [vector] = yield* embed("Caroline adopted a dog in the spring")

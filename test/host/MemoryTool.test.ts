@@ -133,7 +133,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("a recursive definition is inlined where a field uses it, and refers to itself by a `$ref`", () => {
+  it("a recursive definition is inlined where a field uses it, and recurs there as a `$ref` to its entry in `$defs`", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

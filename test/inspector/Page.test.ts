@@ -146,6 +146,7 @@ describe("the inspector's page", () => {
         const conflict = page.getByRole("region", { name: "Conflict" })
         await conflict.waitFor()
         assert.include(await conflict.innerText(), "Theirs.")
+        assert.include(await (await fetch(`${url}/api/records/${idOf(4)}`)).text(), "Theirs.")
         await page.keyboard.press("Enter") // presses the focused button "Save mine over it"
         await page.getByText("Revision 3 (current)").waitFor()
         assert.strictEqual(await page.locator(".body").innerText(), "Mine.")

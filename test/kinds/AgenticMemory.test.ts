@@ -110,7 +110,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`link` adds a link in each direction for every suggestion of similarity 0.7 or more to another visible note",
+      "`link` links two visible notes to each other for a suggestion of similarity 0.7 or more, and never a note to itself",
       (notes, store) =>
         Effect.gen(function*() {
           for (const name of ["a", "b", "c"]) yield* write(notes, name, name)
@@ -224,7 +224,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`refreshAttributes` derives the attributes again from a note's current text, and keeps the tags that no rule derives",
+      "`refreshAttributes` derives a note's attributes again from its current text, and keeps a caller's tag such as `ops`, which no rule derives",
       (notes, store) =>
         Effect.gen(function*() {
           yield* write(notes, "a", `${gateway}`, { tags: ["ops"] })
@@ -297,7 +297,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "strings of the Big List of Naughty Strings that are not blank can be the text of a note",
+      "a sample of the strings of the Big List of Naughty Strings that are not blank is stored unchanged as texts of notes",
       (notes) =>
         Effect.gen(function*() {
           const some = strings.filter((text, n) => (n % 23 === 0 || text.length > 60_000) && text.trim() !== "")
@@ -314,7 +314,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("the rules of AgenticMemory", () => {
-  it("entities are names, files and identifiers, but not e-mail addresses, long numbers or single words that begin a sentence", () => {
+  it("entities are names, files and identifiers that have no `@` and no long number, but not single words that begin a sentence", () => {
     const entities = (text: string) => attributesOf(text).entities
     assert.deepStrictEqual(
       entities("The Bank asks Ada Lovelace, of src/main.ts: call parseFacts() in `memory_store`."),

@@ -141,7 +141,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`supersede` with an invalid belief changes nothing",
+    "`supersede` fails and changes nothing if the new belief is invalid",
     (memory) =>
       Effect.gen(function*() {
         const bern = yield* retain(memory, "Bern")
@@ -234,7 +234,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`retain` and `weaken` accept strings of the Big List of Naughty Strings that are not blank",
+    "`retain` and `weaken` store sampled non-blank strings of the Big List of Naughty Strings unchanged, as object and as reason",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {

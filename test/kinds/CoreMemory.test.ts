@@ -42,7 +42,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "an agent has one identity after concurrent writes, and `updateConstraints` changes only the constraints",
+    "an agent has one identity after concurrent writes, and `updateConstraints` keeps the agent's role",
     (memory, store) =>
       Effect.gen(function*() {
         yield* Effect.all(
@@ -81,7 +81,7 @@ onEveryStore("CoreMemory", CoreMemory.CoreMemory, CoreMemory.layer, (law) => {
   )
 
   law(
-    "strings of the Big List of Naughty Strings are accepted as name, role, constraint, capability and prompt",
+    "sampled strings of the Big List of Naughty Strings are accepted as name, role, constraint, capability and prompt",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(20).filter((text) => text.length < 1_000)) {

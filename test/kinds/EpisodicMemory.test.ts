@@ -321,7 +321,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "strings of the Big List of Naughty Strings are accepted as episode, query and context",
+      "sampled strings of the Big List of Naughty Strings are accepted as episode, query and context",
       (memory) =>
         Effect.gen(function*() {
           const some = sampled(12).filter((text) => text.length < 1_000 && text.isWellFormed())
@@ -411,7 +411,7 @@ describe("EpisodicMemory", () => {
       assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["invalid_draft"])
     }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
-  it.effect("`semanticRecall` with an Embedder finds a similar episode; all scores are within 0..1, even for a query without words", () =>
+  it.effect("`semanticRecall` with an Embedder finds a similar episode, with a score within 0..1, but nothing for a query without words", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       yield* memory.saveEpisode(ada, said("we swam across the lake"))

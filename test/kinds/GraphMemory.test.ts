@@ -420,7 +420,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "non-blank strings of the Big List of Naughty Strings are accepted as name and type, and all but `__proto__` as property",
+      "a sample of naughty strings is accepted as an entity's name, type, body and property, and as a relationship's type",
       (graph) =>
         Effect.gen(function*() {
           yield* add(graph, "hub")

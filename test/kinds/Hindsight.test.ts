@@ -12,7 +12,7 @@ import { ada, bob, id } from "../../src/testing/Sample.ts"
 import { because, belief, query, recall, retain } from "./Beliefs.ts"
 import { onEveryStore, reason } from "./EveryStore.ts"
 
-onEveryStore("BeliefMemory, hindsight", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law) => {
+onEveryStore("BeliefMemory's hindsights and counterfactuals", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law) => {
   const hindsight = (corrected: ReadonlyArray<MemoryId>, taskId = "42") => ({
     scope: { userId: "ada" },
     body: "",

@@ -89,7 +89,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`search` finds the learnings of concurrent sessions, and two sessions with the same id record in the same scope",
+      "`search` finds the learnings of all concurrent sessions, and two sessions with the same id share one scope",
       (sessions, store) =>
         Effect.gen(function*() {
           const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {

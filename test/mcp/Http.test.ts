@@ -19,7 +19,7 @@ const guarded = (options: object = {}) =>
   })
 
 describe("an MCP server over HTTP", () => {
-  it.scopedLive("the server answers a body that is not one JSON message with status 400, and invalid JSON also with error -32700", () =>
+  it.scopedLive("a body that is not exactly one JSON message gets status 400, and a body of invalid JSON also gets error -32700", () =>
     Effect.gen(function*() {
       const { url } = yield* httpProcess()
       const headers = yield* session(url)

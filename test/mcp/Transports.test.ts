@@ -203,7 +203,7 @@ describe.each([["stdio", stdio], ["http", http]] as const)("an MCP server over %
       )
     }))
 
-  it.scopedLive("the client receives logs at or above its log level; a logged error appears without its text", () =>
+  it.scopedLive("the client receives logs at or above its log level; of an error in a log it receives the name, not the message", () =>
     Effect.gen(function*() {
       const { client, stderr } = yield* served
       const heard: Array<string> = []

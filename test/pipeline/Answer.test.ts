@@ -120,7 +120,7 @@ describe("readDecision", () => {
     facts("a"),
     facts()
   ])(
-    "the answer %j is a failure of the model, although it resembles a decision or an answer to the prompt for facts",
+    "the answer %j is a failure of the model, although it looks like a decision or like facts",
     (answer) => isFailure(answer, readDecision(answer, 2))
   )
 

@@ -132,7 +132,7 @@ describe("`attribute`, which assigns decisions to facts", () => {
     )
   })
 
-  it("`attribute` reads each fact's text equally often, on average, for 20 and for 200 facts", () => {
+  it("the average number of times that `attribute` reads a fact's text is the same for 20 facts as for 200", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

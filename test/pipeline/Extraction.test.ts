@@ -38,7 +38,7 @@ describe("parseFacts", () => {
     )
   })
 
-  it("`parseFacts` keeps a valid `kind` and `importance`, drops invalid ones, and reads the importance `high` as 0.75", () => {
+  it("`parseFacts` removes an invalid `kind` or `importance` from a fact, keeps valid ones, and reads the importance `high` as 0.75", () => {
     assert.deepStrictEqual(
       parseFacts(JSON.stringify({
         facts: [

@@ -231,7 +231,7 @@ describe("the conversation shown to the model in one extraction", () => {
     assert.isTrue(turn?.content.isWellFormed())
   })
 
-  it.effect("the prompt contains the shortened conversation, and the receipt counts the characters left out", () => {
+  it.effect("a conversation that is too long is shortened in the prompt, and the receipt counts the characters left out", () => {
     const lengths: Array<number> = []
     return Effect.gen(function*() {
       const { remember } = yield* pipeline

@@ -244,7 +244,7 @@ describe("MemoryPipeline.remember", () => {
     [50, "episodic"],
     [50, "own"]
   ])(
-    "%i identical concurrent calls make one %s record; a later call makes another once the first is no longer valid",
+    "%i identical concurrent calls make one %s record; a later call makes another if the first is no longer valid",
     ([n, kind]) =>
       Effect.gen(function*() {
         const { pipeline, store } = yield* both
@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("a fact with a future `validAt` is stored only once; a `reference` fact is stored again after its record gets an `invalidAt`", () =>
+  it.effect("repeated calls store a fact with a future `validAt` once; a `reference` fact is stored again if its record has an `invalidAt`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)
@@ -613,7 +613,7 @@ describe("MemoryPipeline.remember", () => {
     }))
   })
 
-  it.effect("`remember` fails with `invalid_scope` for a scope that the viewer does not see, as does `plan` for a scope without ids", () =>
+  it.effect("`remember` fails with `invalid_scope` for a scope that the viewer does not see; so does `plan` for a scope without ids", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       for (const infer of [true, false]) {

@@ -182,7 +182,7 @@ describe("applyEvents", () => {
     assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon" }], [triple]), [])
   })
 
-  it("a second UPDATE of the same record adds a new record, and a later DELETE of the same record is ignored", () => {
+  it("the second UPDATE of a record in an answer adds a new record; a DELETE of the same record after it is ignored", () => {
     const mutations = after([
       { event: "UPDATE", id: "0", text: "a" },
       { event: "UPDATE", id: "0", text: "b" },

@@ -60,7 +60,7 @@ if (isReal) {
         yield* isAtRest(at)
       }).pipe(seeded("interruption")))
 
-    it.scopedLive("a `put` interrupted while waiting for a lock or a connection ends before the lock is released, and writes nothing", () =>
+    it.scopedLive("a `put` that waits for a lock or a connection can be interrupted while the lock is still held, and writes nothing", () =>
       Effect.gen(function*() {
         const at = named(yield* place)
         const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })

@@ -38,7 +38,7 @@ const poll = "50 millis"
 
 if (isReal) {
   describe("two instances on one PostgreSQL database", () => {
-    it.scopedLive("`search` of one instance immediately shows the other instance's changes; `get` and `list` immediately return a new record", () =>
+    it.scopedLive("one instance's changes show at once in the other's `search`, and its new record also in the other's `get` and `list`", () =>
       Effect.gen(function*() {
         const at = yield* place
         const [here, there] = yield* Effect.all([opened(at), opened(at)])

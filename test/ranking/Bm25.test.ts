@@ -55,7 +55,7 @@ describe("bm25", () => {
     assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
   })
 
-  it("`bm25` finds a document of single letters, whose length is 0, if the tokenizer keeps single letters", () => {
+  it("`bm25` with a tokenizer that keeps single letters finds a document of single letters, although its `length` is 0", () => {
     const letters = (text: string) => text.split(" ")
     const docs = ["x", "y", "x y"].map((body) => buildDoc(body, { summary: "", body, summaryDerived: true }, letters))
     assert.deepStrictEqual(docs.map(({ length }) => length), [0, 0, 0])

@@ -45,7 +45,7 @@ const relevances = (
 }
 
 describe("vector relevance in hybrid search", () => {
-  it("a conversation turn's vector relevance is at least 80% of an adjacent turn's cosine with the query", () => {
+  it("the vector relevance of a conversation turn is at least 80% of the cosine between the query and an adjacent turn", () => {
     const turns = {
       asked: { cosine: 1, session: "s", sequence: 4 },
       next: { cosine: 0.1, session: "s", sequence: 5 },

@@ -134,7 +134,7 @@ describe("MemoryIndex", () => {
     assert.strictEqual(index.size, 0)
   })
 
-  it("search ignores case and accents, and finds Cyrillic, Thai and Korean words, and single Han characters of longer texts", () => {
+  it("search ignores case and accents, and finds words in Cyrillic, Thai and Korean, and one Han character inside a longer text", () => {
     const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
     const cases = {
       京: "東京に行く",
@@ -148,7 +148,7 @@ describe("MemoryIndex", () => {
     for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
   })
 
-  it("scores are relative to the best hit; a search without `text` returns all records, newest first, and with an empty `text` none", () => {
+  it("scores are fractions of the best score; a search without `text` returns all records, newest first; a `text` without terms finds none", () => {
     const index = indexOf(
       record("tea", { createdAt: 1 }),
       record("tea and milk", { createdAt: 2 }),
@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("an explanation's term and tag parts add up to `bm25`, its rank parts to `relevance`, and `lexical`, `recency` and `importance` to the score", () => {
+  it("`term:` and `tag:` parts of an explanation sum to `bm25`, `rank:` parts to `relevance`; `lexical`, `recency`, `importance` to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),

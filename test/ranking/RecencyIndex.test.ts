@@ -49,7 +49,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("five batches of 1,000 records, each batch with one time and ascending ids, are ordered with at most 5 calls of `newestFirst`", () => {
+  it("ordering five batches of 1,000 records calls `newestFirst` at most 5 times if each batch has one time and ascending ids", () => {
     const index = counting()
     for (let doc = 0; doc < 5_000; doc++) {
       index.add(doc, { id: ascending(doc % 1_000), createdAt: Math.floor(doc / 1_000) })
@@ -60,7 +60,7 @@ describe("RecencyIndex", () => {
     assert.deepStrictEqual(index.all().slice(-1), [4_000])
   })
 
-  it("30,000 records are sorted in steps of bounded work, and reading them then calls `newestFirst` at most 90,000 times", () => {
+  it("sorting 30,000 records takes many steps of bounded work; reading them afterwards calls `newestFirst` at most 90,000 times", () => {
     const count = 30_000
     const index = counting()
     const next = uniform(1)
@@ -109,7 +109,7 @@ describe("RecencyIndex", () => {
     )
   })
 
-  it("100 records of equal time and unsorted ids, added between reads of a large index, cause at most 40,000 calls of `newestFirst`", () => {
+  it("adding 100 records of equal time and unsorted ids to a large index, reading after each, calls `newestFirst` at most 40,000 times", () => {
     const index = counting()
     for (let doc = 0; doc < 20_000; doc++) index.add(doc, { id: world.id(`${doc}`), createdAt: doc })
     assert.lengthOf(index.all(), 20_000)

@@ -188,7 +188,7 @@ describe("hybrid search, and search among copies", () => {
     }
   })
 
-  it.effect("search finds ten different texts among many copies with at most three calls of `match`", () =>
+  it.effect("a search with limit 10 returns ten different texts, each of which has 50 copies, after at most three calls of `match`", () =>
     Effect.gen(function*() {
       const copies = 50
       const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)

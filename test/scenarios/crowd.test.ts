@@ -54,7 +54,7 @@ const modelOf = (readAt: Map<string, Array<number>>) =>
 
 describe("MemoryManager with conversations whose extraction hangs, dies or fails", () => {
   it.effect(
-    `a turn is extracted once and within five minutes, while the extraction of other users hangs or fails (${users} users)`,
+    `each turn of a user is extracted once and within five minutes, even if the extraction of other users hangs or fails (${users} users)`,
     () =>
       Effect.gen(function*() {
         const readAt = new Map<string, Array<number>>()

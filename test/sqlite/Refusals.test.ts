@@ -68,7 +68,7 @@ describe("opening a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("a refused opening of a file of a later release does not disturb a store that already has the file open", () =>
+  it.scopedLive("a store keeps working on its open file after a second opening was refused because the file is of a later release", () =>
     Effect.gen(function*() {
       const filename = yield* file
       const other = yield* opened(filename)

@@ -100,7 +100,7 @@ describe("Copy.copy", () => {
       assert.strictEqual((yield* get(below, ada, record.id))?.body, "two")
     }))
 
-  it.scoped("copying a store or an Overlay into itself writes nothing", () =>
+  it.scoped("a copy writes nothing if its source and its target are the same store or the same Overlay", () =>
     Effect.gen(function*() {
       const from = yield* lived(memory, "itself", 10)
       const branch = yield* built(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, from)))

@@ -119,7 +119,7 @@ law(
 )
 
 law(
-  "the fault planned first occurs if two faults are due at one call; the failed call counts for every fault",
+  "a call with two due faults fails with the one planned first, and counts as a call for every fault",
   [
     { ops: ["list"], at: 2, fault: "unavailable" },
     { at: 2, fault: "corrupt" },

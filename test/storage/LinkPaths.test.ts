@@ -169,7 +169,7 @@ describe("a link of a note", () => {
     }
   })
 
-  it("a [[wikilink]] within one scope resolves to a file if a file has the name, otherwise to the newest record of that name", () => {
+  it("a [[wikilink]] resolves to a file of that name if its scope has one, otherwise to the scope's newest record of that name", () => {
     const plain = [1, 2].map((n) =>
       note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
     )
@@ -179,7 +179,7 @@ describe("a link of a note", () => {
     assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
   })
 
-  it("[[wikilinks]] in the metadata keys `up` and `related` count as links in a file, but not in other records", () => {
+  it("[[wikilinks]] under the metadata keys `up` and `related` are links if the record is a file, but not in other records", () => {
     const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
     assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
       "A/Note.md",

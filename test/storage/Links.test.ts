@@ -127,7 +127,7 @@ describe("the index of links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a [[wikilink]] leads to the file of that title, path or `source.reference`; at equal depth, the shorter path wins", () => {
+  it("a [[wikilink]] leads to the file with that title, path or `source.reference`; among equally deep files, the shortest path wins", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -163,7 +163,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(names(index.referring([one, other], () => true)), ["to other"])
   })
 
-  it("ten thousand records have and mention the same name: the mentions in one scope link to that scope's newest record", () => {
+  it("a [[hub]] in one of ten thousand records named Hub links to the newest other Hub of the same scope", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(

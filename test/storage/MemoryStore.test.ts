@@ -322,7 +322,7 @@ it.effect("puts to different tenants run concurrently: two puts to each of 50 te
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
 
-it.effect("a put with an invisible record's id fails with `invalid_id`; a batch that has another error fails with the other error instead", () =>
+it.effect("a batch with a put of an invisible record's id fails with `invalid_id`, or with its other error if it has one", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)

@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "Overlay.commit replaces a whole record whose scope, kind and source changed, or that was purged and put again",
+  "Overlay.commit replaces the whole record if the overlay changed its scope, kind and source, or purged it and put it again",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))
@@ -238,7 +238,7 @@ law(
 )
 
 law(
-  "Overlay.commit keeps origin and trust of records restored, or purged and put again, in the overlay, if all share the same",
+  "records that the overlay restored, or purged and put again, keep origin and trust in Overlay.commit, if both are the same for all",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       const tea = yield* put(below, draft("tea"), ada, { origin: "pipeline", trust: 3 })

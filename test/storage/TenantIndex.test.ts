@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("`index` completes a restore at once, and builds the index anew if a row of the bytes was removed before the restore", () =>
+  it.live("`index` completes a restore at once, or builds the index anew if the bytes contain a row removed before the restore", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

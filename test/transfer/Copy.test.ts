@@ -69,7 +69,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual(yield* theirs.messages(ada, "tea"), before)
     }))
 
-  it.scoped("`copy` fails with `conflict` if the owner of a copied thread has a thread in the target that the source never had", () =>
+  it.scoped("a thread in the target that the source never had makes `copy` fail with `conflict` if its owner has threads in the source", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       yield* (yield* threadsOf(source)).append(ada, "tea", said("Green."))
@@ -83,7 +83,7 @@ describe("Copy.copy", () => {
       assert.deepStrictEqual((yield* theirs.list(ada)).map(({ name }) => name), ["tea"])
     }))
 
-  it.scoped("a thread renamed between two copies can be continued in the target by its new name; an append to the old name then fails", () =>
+  it.scoped("the next copy renames a thread that was renamed in the source; the target then continues it under its new name only", () =>
     Effect.gen(function*() {
       const [source, target] = [yield* memory, yield* memory]
       const threads = yield* threadsOf(source)

@@ -116,7 +116,7 @@ describe("importing a file", () => {
       })
     }))
 
-  it("an import from mem0 or Zep omits and reports attributes that are nested too deeply for a record", () => {
+  it("an import from mem0 or Zep reports attributes that are nested too deeply for a record", () => {
     const deep = `{"a":${"[".repeat(1_000)}${"]".repeat(1_000)}}`
     const edge = `{"uuid":"b","fact":"t","attributes":${deep}}`
     for (
@@ -243,7 +243,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(report), { "an episode": 1, "no edge of Zep with a fact": 1 })
     }))
 
-  it.scoped("an import from ChatGPT or Claude makes threads of conversations, and skips empty conversations and messages of other branches", () =>
+  it.scoped("an import from ChatGPT or Claude makes threads of conversations, and skips other branches (ChatGPT) and empty conversations (Claude)", () =>
     Effect.gen(function*() {
       for (
         const [name, thread, expected] of [
@@ -389,7 +389,7 @@ describe("importing a file", () => {
       assert.deepStrictEqual(reasons(claude.report), { "an index of other files": 1 })
     }))
 
-  it.scoped("an import refuses or skips data in another format, and reports illegal ids, `__proto__` keys and too long texts", () =>
+  it.scoped("an import creates nothing from data in another format, and reports illegal ids, `__proto__` keys and too long texts", () =>
     Effect.gen(function*() {
       const decoders = [
         McpMemory.decode,

@@ -183,7 +183,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(bodies, ["Coffee.", "Paris."])
     }))
 
-  it.scoped("a MemoryJsonl file with a missing line is read to its end, and the missing line is reported", () =>
+  it.scoped("a MemoryJsonl file with a missing line is read to its end, and the report says that lines are missing", () =>
     Effect.gen(function*() {
       const first = yield* lived(memory, "hole", 8)
       yield* (yield* threadsOf(first)).append(ada, "tea", [user("Which tea?")])
@@ -234,7 +234,7 @@ describe("a MemoryJsonl file", () => {
       assert.deepStrictEqual(yield* Outboxes.rows(target), [])
     }))
 
-  it.scoped("a MemoryJsonl file for one user contains all data of that user, and nothing of other users", () =>
+  it.scoped("a MemoryJsonl file for one user contains that user's records, tombstones and threads, and nothing of other users", () =>
     Effect.gen(function*() {
       const store = yield* memory
       const bob = Viewer.make({ userId: "bob" })

@@ -83,7 +83,7 @@ describe("data of a newer release", () => {
   }
 
   law(
-    "an outbox opens and flushes despite a row with a newer version if the row's file was edited by hand",
+    "an outbox opens and flushes even if a person wrote a newer version into the file of a row",
     (root) =>
       Effect.gen(function*() {
         const vault = path.join(root, "vault")

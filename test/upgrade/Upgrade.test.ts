@@ -64,7 +64,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "a snapshot (cache of a vault) of an earlier release is readable; records whose files were not edited later have the files' bodies",
+    "an earlier release's snapshot (cache of a vault) can be read, and its records of unedited files have the files' bodies",
     (root) =>
       Effect.gen(function*() {
         const vaultFs = yield* VaultFileSystem.make(path.join(root, "vault"))
@@ -112,7 +112,7 @@ describe("data of an earlier release", () => {
   )
 
   law(
-    "each message that waits in an outbox of an earlier release is extracted once",
+    "each message that waits in an outbox of an earlier release is remembered once, and extracted only if it has no stored plan",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {

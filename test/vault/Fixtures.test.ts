@@ -194,7 +194,7 @@ describe("a folder of Obsidian notes", () => {
       assert.deepStrictEqual(files(root), before)
     }))
 
-  it.scopedLive("a link resolves by a note's path or name, ignoring case; links by a renamed note's old and new names both resolve", () =>
+  it.scopedLive("a link resolves by a note's path or name, ignoring case; after a rename, both the old and the new name resolve", () =>
     Effect.gen(function*() {
       const root = yield* copyOf("obsidian")
       fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")

@@ -323,7 +323,7 @@ describe("an update of a hand-written note", () => {
       assert.deepStrictEqual(kept(), [])
     }))
 
-  it.scopedLive("a purge of a note leaves no file of the note, no snapshot, and no text of the note in the history", () =>
+  it.scopedLive("a purge leaves neither the note's file, nor the vault's snapshot, nor text of the note in the history", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
@@ -611,7 +611,7 @@ describe("a note that is moved or renamed", () => {
       assert.deepEqual(files(root), {})
     }))
 
-  it.scopedLive("a moved note remains the same record in two processes, and each move adds one revision", () =>
+  it.scopedLive("a moved note remains the same record in two stores on one folder, and each move adds one revision", () =>
     Effect.gen(function*() {
       const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
       const [one, two] = yield* Effect.all([opened(root), opened(root)])

@@ -31,7 +31,7 @@ describe("the library's own encoder and printer of a record", () => {
     )
   })
 
-  it("a record's frontmatter is read back as the same record; frontmatter without double quotes has the YAML library's form", () => {
+  it("a printed record is read back as the same record; frontmatter without double quotes equals the YAML library's output", () => {
     FastCheck.assert(
       FastCheck.property(FastCheck.oneof(record, plain), FastCheck.constantFrom("default", "acme"), (any, tenant) => {
         const scope = MemoryScope.normalise(any.scope)

@@ -189,7 +189,7 @@ describe("a group commit that falls back to single writes because one file canno
       "goes"
     ]] as const
   ) {
-    it.scopedLive(`each writer's put succeeds exactly if its record is stored, even if one writer ${title} during the single writes`, () =>
+    it.scopedLive(`each successful put is stored and no failed put is, even if one writer ${title} during the single writes`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const hook = { before: nothing }

@@ -147,7 +147,7 @@ describe("an edit by hand", () => {
   )
 
   law(
-    "an unreadable file in a tenant's folder is reported only to this tenant's system viewer, even if the folder's name is a hash",
+    "an unreadable file in a tenant folder with a hash as name is reported to that tenant's system viewer, not to another tenant's",
     ({ store, vault, write }) =>
       Effect.gen(function*() {
         const tenant = "Société Générale"
@@ -449,7 +449,7 @@ describe("an invalid file", () => {
   }
   for (const [name, content] of Object.entries(bad)) {
     law(
-      `an invalid file with ${name} is left unchanged and pollutes no prototype; the reopened vault has the same issues`,
+      `a file with ${name} is left unchanged and pollutes no prototype; the reopened vault has the same issues`,
       ({ issues, root, store, vault, write }) =>
         Effect.gen(function*() {
           const there = pathOf("default", "global", id("bad"))

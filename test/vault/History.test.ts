@@ -208,7 +208,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(again.pending().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a compaction fails with `conflict` and loses no line if another writer appends meanwhile", () =>
+  it.scopedLive("a compaction fails with `conflict` if another writer appends meanwhile, and the next compaction keeps the appended line", () =>
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
@@ -401,7 +401,7 @@ describe("the history of a vault", () => {
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a put fsyncs the history before it replaces the record's file; closing the vault fsyncs that file before it writes the history", () =>
+  it.scopedLive("a put fsyncs the history, then replaces the record's file; closing the vault fsyncs the file, then writes the history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const calls: Array<string> = []

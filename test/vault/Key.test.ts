@@ -193,5 +193,6 @@ describe("the key of a vault, with which it signs its records", () => {
       fs.writeFileSync(manifest(root), "")
       const { store } = yield* opened(root)
       yield* put(store, draft("tea"))
+      assert.match(JSON.parse(fs.readFileSync(manifest(root), "utf8")).key, /^[0-9a-f]{64}$/)
     }))
 })

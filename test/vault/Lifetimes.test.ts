@@ -48,7 +48,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
     }))
 
   for (const closed of [true, false]) {
-    it.scoped(`compaction erases a forgotten record that has expired, and one without expiry after 30 days, ${closed ? "even after a reopening" : "in the process that forgot it"}`, () =>
+    it.scoped(`compaction erases a forgotten record when it expires, or after 30 days if it has no expiry, ${closed ? "even after a reopening" : "in the process that forgot it"}`, () =>
       Effect.gen(function*() {
         const root = yield* place
         const days = 86_400_000
@@ -76,7 +76,7 @@ describe("a vault with tombstones (entries of forgotten records in its history)"
   }
 })
 
-it.scoped("compaction erases an expired record whose file was deleted by hand while the history could not be written", () =>
+it.scoped("compaction erases an expired record even if its file was deleted by hand at a time when the history was not writable", () =>
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false

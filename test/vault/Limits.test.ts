@@ -30,7 +30,7 @@ describe("a record's file", () => {
       assert.deepStrictEqual(found?.tags, tags)
     }))
 
-  it.scopedLive("`put` fails with `invalid_draft` and writes nothing if the record's frontmatter would be too large", () =>
+  it.scopedLive("`put` fails with `invalid_draft` and stores no record if the record's frontmatter would be too large", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)
       const error = yield* Effect.flip(store.put(bob, [{ ...draft, metadata: { k: "y".repeat(300_000) } }]))

@@ -182,7 +182,7 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("every long use of a lock writes heartbeats, even a use that begins after the lock's Effect scope was closed", () =>
+  it.scoped("each long `withLock` writes heartbeats, even if the Effect scope in which the lock was made is already closed", () =>
     Effect.gen(function*() {
       const root = yield* folder
       const scope = yield* Scope.make()

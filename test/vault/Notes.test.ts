@@ -205,7 +205,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("two sessions that open, search, refresh and close the vault change neither files nor records", () =>
+  it.scopedLive("two sessions that open, search, refresh and close the vault change neither notes nor records", () =>
     Effect.gen(function*() {
       const root = yield* filled
       const before = bytes(root)
@@ -300,7 +300,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("an update of a note's metadata changes and removes properties in the file; a new property is stored, but not in the file", () =>
+  it.scopedLive("a metadata update changes and removes properties in a note's file; a new property goes into the record, but not into the file", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")

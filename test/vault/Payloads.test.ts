@@ -164,7 +164,7 @@ describe("data of built-in kinds in a vault", () => {
   )
 
   law(
-    "a setting's value can be edited by hand, but a setting with an edited key is absent",
+    "a setting's value can be edited by hand, but a setting whose key was edited is found under neither key",
     ({ edit, issues, settings }) =>
       Effect.gen(function*() {
         const get = (key: string) => Effect.map(settings.get(ada, key), Option.getOrUndefined)

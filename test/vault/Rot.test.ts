@@ -33,7 +33,7 @@ const settled = Effect.gen(function*() {
 })
 
 describe("a file whose bytes changed although its size, times and inode are the same", () => {
-  it.scopedLive("an update of a record's tags keeps the text that was changed in the file, and a second update can replace that text", () =>
+  it.scopedLive("an update of a record's tags keeps its file's changed text, and a later update of the text replaces that text", () =>
     Effect.gen(function*() {
       const { record, root, store } = yield* settled
       yield* store.update(ada, record.id, { tags: ["hot"] })

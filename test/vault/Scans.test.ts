@@ -83,7 +83,7 @@ const twins = Effect.gen(function*() {
 })
 
 describe("a scan in progress in a vault", () => {
-  it.scopedLive("a scan reads another process's batch as a whole, even if the scanning process updated one of the records earlier in the scan", () =>
+  it.scopedLive("a scan reads another process's batch as a whole, even if the scanning process updates a record of the batch during the scan", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, other, reader, right, seen } = yield* twins
       const tea = yield* put(reader.store, fact("Tea"))
@@ -170,7 +170,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual((yield* received).map((change) => "by" in change && change.by), ["here", "here"])
     }))
 
-  it.scopedLive("a scan publishes no change of a batch that the same process writes during the scan", () =>
+  it.scopedLive("a batch that the scanning process writes during a scan is published by its write, and not by the scan", () =>
     Effect.gen(function*() {
       const { both, file, fileOf, reader, right, seen } = yield* twins
       const received = yield* listen(reader.store, ada)

@@ -115,7 +115,7 @@ describe("the snapshot of a vault", () => {
       assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
-  it.scopedLive("a note renamed after a purge keeps its id if a process other than the purging one has closed the vault meanwhile", () =>
+  it.scopedLive("a note renamed after a purge keeps its id if a process that did not purge closed the vault in between", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const ids = yield* idsIn(root)

@@ -116,7 +116,7 @@ describe("a temporary file of a vault", () => {
       assert.deepStrictEqual(fs.readdirSync(root), ["a"])
     }).pipe(Effect.provide(NodeContext.layer)))
 
-  it.scopedLive("a temporary file of a live writer is not deleted, however long the write takes", () =>
+  it.scopedLive("a temporary file of a live writer is not deleted, even if the file is an hour old", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])

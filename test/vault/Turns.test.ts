@@ -101,7 +101,7 @@ describe("a vault that yields to the event loop during long work", () => {
       }
     }))
 
-  it.scopedLive("the first scan yields while it compares its files with the history, and later scans do not", () =>
+  it.scopedLive("the comparison of the files with the history yields in the first scan, and does not yield in later scans", () =>
     Effect.gen(function*() {
       const { history } = yield* written
       yield* history.news(true)

@@ -45,7 +45,7 @@ const isLegal = (name: string): boolean =>
   !/[<>:"/\\|?*\u0000-\u001f]|[. ]$/.test(name) && !/^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name)
 
 describe("names of a vault's files and folders, which must be legal on Windows", () => {
-  it("folder names of ids are legal on Windows, under 200 characters, and differ in more than case if the ids differ in NFC", () => {
+  it("folder names of ids are legal on Windows, under 200 characters, and unique regardless of case if the ids differ in NFC", () => {
     const seen = new Map<string, string>()
     const check = (id: string) => {
       const segment = Layout.segmentOf(id)

@@ -365,7 +365,7 @@ const requireUnchanged = (
   batches: Batches,
   plan: OutboxState.Plan | undefined
 ): Effect.Effect<void, MemoryError.MemoryError> =>
-  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded
+  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.superseded()
 
 /** Returns a write that sets the batches aside for the reason `why`. If `why` is `undefined`, the batches wait for extraction again. */
 const setFailure = (

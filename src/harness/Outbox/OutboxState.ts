@@ -283,7 +283,7 @@ export const records = (
     store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
     Effect.forEach((found, i) =>
       // a forgotten row has a later revision, and is therefore rejected, too
-      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : superseded
+      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : superseded()
     )
   )
 }
@@ -301,10 +301,11 @@ export const entries = (
     )).pipe(Effect.map((all) => all.flat()))
 
 /** The error for batches or a plan that another process has changed or finished, and for messages that were forgotten. */
-export const superseded = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
-/** Whether an error is `superseded`. */
+export const superseded = () =>
+  MemoryError.make("not_found", { op: "outbox", message: "another process has extracted or erased it" })
+/** Whether an error is from `superseded`. */
 export const isSuperseded = ({ op, reason }: MemoryError.MemoryError): boolean =>
-  op === superseded.op && reason === superseded.reason
+  op === "outbox" && reason === "not_found"
 
 const kind = "outbox"
 /** Number of rows or conversations that are handled before other tasks of the event loop get a chance to run. */

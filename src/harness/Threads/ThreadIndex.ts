@@ -37,10 +37,9 @@ interface Indexed {
   length: number
 }
 
-const viewer = Viewer.make({})
-
 /** Makes an empty cache of indexes. The analyzer splits texts into words. */
 export const make = (analyzer: Analyzer.Service): ThreadIndex => {
+  const viewer = Viewer.make({})
   const known = new Map<string, Indexed>()
   const of = (generation: string, length: number): Indexed => {
     const one = known.get(generation)

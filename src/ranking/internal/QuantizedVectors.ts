@@ -175,7 +175,8 @@ export interface DotKernel {
 /** Makes a kernel with a memory of one page. Returns `undefined` if there is no WebAssembly SIMD, or no room for the memory. */
 export const makeKernel = (): DotKernel | undefined => {
   try {
-    return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports
+    compiled ??= compile()
+    return compiled === "unsupported" ? undefined : new compiled.Instance(compiled.module).exports
   } catch {
     return undefined // no address space is left for the memory of the instance
   }
@@ -270,7 +271,14 @@ fd 1b 03                                         ; i32x4.extract_lane 3
 0b                                               ; end
 `
 
-const compiled = ((): (Engine & { readonly module: object }) | undefined => {
+interface Compiled extends Engine {
+  readonly module: object
+}
+
+/** The compiled module. `undefined` before the first call of `makeKernel`. */
+let compiled: Compiled | "unsupported" | undefined
+
+const compile = (): Compiled | "unsupported" => {
   // the cast is needed, since the types of WebAssembly are part of the DOM's types, which this library does not load
   const engine = Reflect.get(globalThis, "WebAssembly") as Engine | undefined
   const bytes = Uint8Array.from(
@@ -278,7 +286,7 @@ const compiled = ((): (Engine & { readonly module: object }) | undefined => {
     (byte) => Number.parseInt(byte, 16)
   )
   try {
-    if (engine?.validate(bytes) !== true) return undefined
+    if (engine?.validate(bytes) !== true) return "unsupported"
     return {
       validate: engine.validate,
       Module: engine.Module,
@@ -286,6 +294,6 @@ const compiled = ((): (Engine & { readonly module: object }) | undefined => {
       module: new engine.Module(bytes)
     }
   } catch {
-    return undefined // a host may forbid code that is generated at run time
+    return "unsupported" // a host may forbid code that is generated at run time
   }
-})()
+}

@@ -12,7 +12,7 @@ const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): Memor
 /** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a batch can restore a revision that it wrote itself (in a store with history), but not one that it purged",
+    "a batch can restore a revision that it wrote itself, if the store has history, but never a revision that it purged",
     (store) =>
       Effect.gen(function*() {
         const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
@@ -129,7 +129,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a batch of 160 drafts with 80 different texts creates 80 records, or none if one mutation is refused",
+    "a batch that puts each of 80 facts twice creates 80 records, or none if one mutation of the batch is refused",
     (store) =>
       Effect.gen(function*() {
         const facts = Array.from({ length: 160 }, (_, n) => Put(fact(`Tea number ${n % 80}`)))

@@ -134,7 +134,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofHistory(
-    "`history` of a restored record contains the record's tombstone and all revisions back to the put that created the record",
+    "`history` of a restored record contains its tombstone and all revisions back to the latest put that created it",
     (store) =>
       Effect.gen(function*() {
         const revisions = (limit?: number) =>
@@ -220,7 +220,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "`compact` erases all expired records, forgotten or not, keeps other unforgotten records, and returns the number of erased records",
+    "`compact` erases all expired records, even forgotten ones, returns their number, and keeps records that are neither expired nor forgotten",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))

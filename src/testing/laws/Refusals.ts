@@ -300,8 +300,8 @@ export const laws: ReadonlyArray<Law> = [
         yield* refuses("invalid_draft", store.update(ada, id("file"), { body: long(1_048_577) }))
         yield* refuses("invalid_draft", store.put(ada, [draft(long(1_048_577))], { origin: "file" }))
         yield* store.put(ada, [draft("short", { id: id("user") })])
-        yield* refuses("invalid_draft", store.update(ada, id("user"), { body }))
-        yield* refuses("invalid_draft", store.put(ada, [draft(body)], { origin: "agent" }))
+        yield* refuses("invalid_draft", store.update(ada, id("user"), { body: long(65_537) }))
+        yield* refuses("invalid_draft", store.put(ada, [draft(long(65_537))], { origin: "agent" }))
       })
   ),
 

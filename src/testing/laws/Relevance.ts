@@ -27,7 +27,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 /** The laws of search by meaning and by words. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a search that finds a conversation turn also returns the turns next to it, ranked above similar texts, but no turns three away",
+    "a search that finds a conversation turn also returns both turns next to it, above similar texts, and no turn three places away",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -228,7 +228,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "`attach` keeps the vector that a text has; once a model's last vector is purged, `attach` accepts another number of dimensions",
+    "`attach` does not replace a text's vector; a model whose vectors are all purged accepts vectors of another number of dimensions",
     (store, vectors) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, draft("green tea"))

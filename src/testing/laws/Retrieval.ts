@@ -236,7 +236,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "a hybrid search without a query vector, or in a store without vectors, searches by words and lists an error",
+    "a hybrid search without a query vector, or in a store without vector search, searches by words and lists an error",
     (store) =>
       Effect.gen(function*() {
         yield* put(store, draft("Tea"))

@@ -220,7 +220,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "`leftOut.limit` of a search by vector counts the matches beyond the limit; a count too low comes with `leftOut.exact: false`",
+    "`leftOut.limit` of a search by vector is the number of matches beyond the limit; if it is too low, `leftOut.exact` is false",
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`cup ${n}`)))

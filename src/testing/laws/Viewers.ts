@@ -62,7 +62,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a write by a viewer with `userId` to a scope without `userId` sets trust 2 (3 if requested), unless the origin is `instructions`",
+    "a write by a viewer with `userId` to a scope without one gets trust 2, or 3 if requested; the origin `instructions` is exempt",
     (store) =>
       Effect.gen(function*() {
         const pilot = Viewer.make({ agentId: "pilot", runId: "r1" })

@@ -37,7 +37,7 @@ const visibleScopes: ReadonlyArray<readonly [viewer: Viewer.Any, visible: Readon
 /** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a viewer of reach `exact` sees the scopes with only ids of the viewer; a viewer of reach `within` sees the scopes with all ids of the viewer",
+    "a viewer sees the scopes whose ids are all its own (reach `exact`), or the scopes that contain all its ids (reach `within`)",
     (store) =>
       Effect.gen(function*() {
         const entries = Object.entries(scopes)

@@ -113,7 +113,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
     }))
 
-  it.scoped("a federation emits one change for a record that another federation writes to the same store and mirror", () =>
+  it.scoped("two federations share a store and a mirror: a record that one federation writes is emitted by the other as one change", () =>
     Effect.gen(function*() {
       const [main, copies] = [
         yield* Layer.build(MemoryStore.layerInMemory),
@@ -187,7 +187,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
       })
   )
 
-  it.scoped("a put with the id of a forgotten record succeeds if the record is only in a mirror", () =>
+  it.scoped("`put` accepts the id of a record that was written directly to a mirror and forgotten there", () =>
     Effect.gen(function*() {
       for (const viewer of [ada, system]) {
         const copies = yield* Layer.build(Layer.fresh(MemoryStore.layerInMemory))

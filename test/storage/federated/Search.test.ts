@@ -182,7 +182,7 @@ describe("search of a federation", () => {
       assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
     }))
 
-  it.effect("`search` returns `leftOut.exact: false` if a mirror has more matches than the limit, some of them copies", () =>
+  it.effect("`search` returns `leftOut.exact: false` if a mirror store has more matches than the limit and copies are among them", () =>
     Effect.gen(function*() {
       const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const copies = { layer: Layer.succeedContext(shelf), mirror: () => true }

@@ -137,7 +137,7 @@ describe("a write to a federation", () => {
   )
 
   law(
-    "`put` of a single member store writes a new record to that store, even if the route names another store",
+    "`put` called on a member store writes a new record to that member, even if the route names another store",
     notesAndFacts,
     (_, federated) =>
       Effect.gen(function*() {

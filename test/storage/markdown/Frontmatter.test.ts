@@ -45,7 +45,7 @@ describe("Frontmatter", () => {
     assert.strictEqual(keys(wrong), "frontmatter: UNEXPECTED_TOKEN at line 3, column 7")
   })
 
-  it("only dates like 2024-05-02 (with or without a time) and plausible epoch milliseconds are read as a time", () => {
+  it("only dates like 2024-05-02 (also with a time, or in [[ ]]) and plausible epoch milliseconds are read as a time", () => {
     const may = Date.UTC(2024, 4, 2)
     for (
       const [value, instant] of [
