@@ -228,7 +228,7 @@ describe("the architecture of src", () => {
     assert.deepStrictEqual(silent, [])
   })
 
-  it("no committed text file contains the path of the working copy, its parent or the home directory", () => {
+  it("no committed text file contains an absolute path in the working copy, its parent or the home directory", () => {
     const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
       file
     ) => file !== "")

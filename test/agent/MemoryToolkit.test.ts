@@ -422,7 +422,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a block from a custom MemoryService.context is appended to the last user message, even if an answer follows", () => {
+  it.effect("a block that a custom MemoryService.context returns is appended to the last user message, even if an assistant message follows", () => {
     const memory = Layer.effect(
       MemoryService.MemoryService,
       Effect.map(MemoryService.MemoryService, (service) => ({

@@ -198,7 +198,7 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
-  it.scoped("the part of a thread that is sent to the model begins with a user's message, even if that exceeds the token budget", () =>
+  it.scoped("the part of a thread that is sent to the model begins with a user's message, even if this part then exceeds the token budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
       const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])

@@ -142,7 +142,7 @@ describe("effect-memory doctor on a vault", () => {
       assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
     }))
 
-  it.scopedLive("`verify` exits with 7 and reports one or more of five files whose text changed but whose size and time did not", () =>
+  it.scopedLive("`verify` exits with 7 and reports at least one of five files that changed in text but not in size or time", () =>
     Effect.gen(function*() {
       const root = path.join(yield* folder, "memory")
       const to = `vault:${root}`

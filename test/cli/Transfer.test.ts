@@ -141,7 +141,7 @@ describe("effect-memory import", () => {
       assert.deepInclude(yield* answered(Imported, args, { input }), { created: 0, messages: 0 })
     }))
 
-  it.scopedLive("an import of the parent folder of Claude Code's `memory` finds all records that an import of `memory` has made", () =>
+  it.scopedLive("an import of the folder above Claude Code's `memory` reports all records of an earlier import of `memory` as present", () =>
     Effect.gen(function*() {
       const args = ["--store", `vault:${path.join(yield* folder, "to")}`, "import", "--format", "claude-code"]
       const inner = yield* answered(Imported, [...args, fixture("claude-code/memory")])

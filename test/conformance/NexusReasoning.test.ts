@@ -255,7 +255,7 @@ describe("nexus-agents' beliefs", () => {
   )
 
   law(
-    "`createCounterfactual` finds the beliefs that match a what-if question, but predicts nothing; `validateCounterfactual` returns the outcome",
+    "`createCounterfactual` finds the beliefs that match a question, but predicts nothing; `validateCounterfactual` returns the given outcome",
     (memory) =>
       awaited(async () => {
         const { beliefId } = await memory.retain(belief("Bern"))

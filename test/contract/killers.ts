@@ -108,7 +108,7 @@ export const killers: Readonly<Record<string, string>> = {
   "purge leaves the history behind":
     "the viewer `System` can still read a forgotten record with `get` and `history`, but not a purged one",
   "`forget` erases the record instead of leaving a tombstone":
-    "users' writes of other origins cannot put, purge or restore a forgotten record of origin `instructions`; `System` can put or purge it",
+    "users cannot put, purge or restore a forgotten record of origin `instructions` by writes of other origins; `System` can put or purge it",
   "only the newest revision is kept":
     "restoring a revision whose `expiresAt` is past fails with `invalid_draft` and changes nothing",
   "`createdAt` is rounded down to whole seconds":
@@ -167,9 +167,9 @@ export const killers: Readonly<Record<string, string>> = {
     "`compact` erases a forgotten, unexpired record once the store's `trash` duration has passed since the forget, and not before",
   "`put` takes origin and trust from the draft": "`put` reads origin and trust from its options, never from the draft",
   "`forget` removes instructions for any caller":
-    "only the viewer `System` and writes of origin `instructions` change a record of origin `instructions`; others fail with `read_only`",
+    "a record of origin `instructions` is changed only by `System` or by a write of that origin; other writes fail with `read_only`",
   "`put` takes over the id of forgotten instructions":
-    "users' writes of other origins cannot put, purge or restore a forgotten record of origin `instructions`; `System` can put or purge it",
+    "users cannot put, purge or restore a forgotten record of origin `instructions` by writes of other origins; `System` can put or purge it",
   "`list` clamps an invalid limit instead of refusing it":
     "`list`, `search`, `whyNot` and `history` refuse an invalid filter, query or limit",
   "`get` and `put` return the stored object instead of a copy":

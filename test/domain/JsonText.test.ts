@@ -119,7 +119,7 @@ describe("JsonText.values", () => {
     "{\"a\":1}x[",
     "[[]"
   ])(
-    `${long} characters of %j are accepted; 20,000 characters take at most 12 reads per character`,
+    `a text of ${long} characters that repeats %j is accepted; one of 20,000 takes at most 12 reads per character`,
     (piece) => {
       for (const end of ["", " x ]}"]) {
         values(piece.repeat(long / piece.length) + end)

@@ -121,7 +121,7 @@ describe("the query of an Injection", () => {
     }
   })
 
-  it("a single user text such as `Who am I?` is the query; `Bern?` is the query even after another user text", () => {
+  it("a lone user text such as `Who am I?` is the query; a second user text `Bern?` is the query without the first", () => {
     for (const text of ["Bern?", "Who am I?", "東京", "чай", "شاي"]) {
       assert.strictEqual(Injection.queryOf([user(text)]), text)
     }

@@ -287,7 +287,7 @@ describe("a MemoryManager with a failing store", () => {
       }
     }))))
 
-  it.effect("`addMessages` fails, and adds no message to a store's outbox, if the extraction filter of that store throws", () =>
+  it.effect("`addMessages` fails if a store's extraction filter throws, and adds no message to the outbox of that store", () =>
     Effect.gen(function*() {
       const { addMessages, outboxes } = yield* manager
       const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))

@@ -507,7 +507,7 @@ describe("the capacity of an Outbox", () => {
       }
     }).pipe(memory))
 
-  it.scoped("a user's concurrent appends to a full tenant succeed only up to the user's share of the capacity, if extraction fails", () =>
+  it.scoped("a full tenant accepts a user's concurrent appends up to the user's share of the capacity and refuses the rest, if extraction fails", () =>
     Effect.gen(function*() {
       const outbox = yield* opened(yield* theStore, model(() => mute), { trigger: never, capacityPerTenant: 4 })
       for (const session of ["a", "b", "c", "d"]) yield* outbox.append(ada, session, users("bad"))

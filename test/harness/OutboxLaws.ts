@@ -476,7 +476,7 @@ law(
 )
 
 law(
-  "a flush passes the waiting messages to the store's `ingest`, and the flush after a failed one passes all of them again",
+  "a flush passes all waiting messages except tool messages to the store's `ingest`; the flush after a failed one passes all of them again",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore

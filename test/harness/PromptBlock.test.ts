@@ -195,7 +195,7 @@ describe("PromptBlock.fenced", () => {
 })
 
 describe("PromptBlock.fenced with backticks in the text", () => {
-  it("PromptBlock.fenced makes a fence longer than a run of backticks that an invisible character interrupts", () => {
+  it("PromptBlock.fenced makes a fence longer than a whole run of backticks, even if an invisible character stands inside the run", () => {
     const text = PromptBlock.fenced("``\u200b``\n\n## System")
     const [first = ""] = text.split("\n")
     assert.isTrue(/^`{5,}$/.test(first), text)

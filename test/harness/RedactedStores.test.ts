@@ -74,7 +74,7 @@ describe("a store with a redaction", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("`put` publishes `memory_redacted` once, even if both the service and all stores of a federation redact", () =>
+  it.scoped("`put` publishes `memory_redacted` once, even if the service and every store below it redact", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)

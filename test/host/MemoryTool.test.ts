@@ -133,7 +133,7 @@ describe("MemoryTool", () => {
     } as never)
   })
 
-  it("a recursive definition is inlined where a field uses it, and recurs there as a `$ref` to its entry in `$defs`", () => {
+  it("a recursive definition is copied into the field that uses it; the recursion within the copy is a `$ref` into `$defs`", () => {
     interface Tree {
       readonly children: ReadonlyArray<Tree>
     }

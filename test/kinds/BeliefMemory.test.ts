@@ -234,7 +234,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
-    "`retain` and `weaken` store sampled non-blank strings of the Big List of Naughty Strings unchanged, as object and as reason",
+    "`retain` stores sampled non-blank naughty strings unchanged as a belief's object, and `weaken` stores them unchanged as a reason",
     (memory) =>
       Effect.gen(function*() {
         for (const text of sampled(30).filter((text) => text.trim() !== "" && text.length < 1_000)) {

@@ -179,7 +179,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("`recall` fails if the adapter fails; `afterTurn` does not, nor does `beforeTurn` if one of its searches succeeds", () =>
+  it.effect("a failing adapter fails `recall`, but not `afterTurn`, and not `beforeTurn` if at least one of its searches succeeds", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")

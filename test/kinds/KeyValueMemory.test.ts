@@ -315,7 +315,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
-      "`size`, `keys` and `clear` by prefix miss no entry, even if the entries fill more than one page of the store",
+      "`clear` with a prefix, `size` and `keys` miss no entry, even if the entries fill more than one page of the store",
       (memory) =>
         Effect.gen(function*() {
           yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))

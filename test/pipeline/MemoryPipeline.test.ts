@@ -532,7 +532,7 @@ describe("MemoryPipeline.remember", () => {
       assert.strictEqual(leftOut?.facts, 2)
     }).pipe(within({ completion: Completion.layerNone })))
 
-  it.effect("repeated calls store a fact with a future `validAt` once; a `reference` fact is stored again if its record has an `invalidAt`", () =>
+  it.effect("three calls store a fact with a future `validAt` once; a fourth stores a `reference` fact again if its record got an `invalidAt`", () =>
     Effect.gen(function*() {
       const { pipeline, store } = yield* both
       yield* TestClock.setTime(5_000)

@@ -362,7 +362,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("`term:` and `tag:` parts of an explanation sum to `bm25`, `rank:` parts to `relevance`; `lexical`, `recency`, `importance` to the score", () => {
+  it("an explanation's `term:` and `tag:` parts sum to `bm25`, `rank:` parts to `relevance`; `lexical`, `recency`, `importance` sum to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),

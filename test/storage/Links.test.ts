@@ -163,7 +163,7 @@ describe("the index of links", () => {
     assert.deepStrictEqual(names(index.referring([one, other], () => true)), ["to other"])
   })
 
-  it("a [[hub]] in one of ten thousand records named Hub links to the newest other Hub of the same scope", () => {
+  it("each of ten thousand records named Hub contains [[hub]], which links to the newest other Hub of the same scope", () => {
     const links = Links.make()
     for (let n = 0; n < 10_000; n++) {
       links.set(

@@ -193,7 +193,7 @@ law(
 )
 
 law(
-  "Overlay.commit replaces the whole record if the overlay changed its scope, kind and source, or purged it and put it again",
+  "Overlay.commit replaces a record as a whole if the overlay put it with another scope, kind and source, or purged it and put it again",
   (below, branch, overlay) =>
     Effect.gen(function*() {
       yield* put(below, draft("tea", { id: id("x") }))

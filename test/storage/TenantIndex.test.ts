@@ -133,7 +133,7 @@ describe("a TenantIndex that is restored from bytes", () => {
       assert.isFalse(third.isBuilt())
     }))
 
-  it.live("`index` completes a restore at once, or builds the index anew if the bytes contain a row removed before the restore", () =>
+  it.live("`index` completes an unfinished restore at once; it builds the index anew if the bytes contain a row removed before the restore", () =>
     Effect.gen(function*() {
       const first = filled()
       first.index()

@@ -126,7 +126,7 @@ describe("DirectFiles, which calls Node's file system synchronously", () => {
 })
 
 describe("DirectFiles in a bundled program", () => {
-  it.effect("`DirectFiles.make` accesses files directly only for the service in `NodeFiles`, or if that is `None`, for Node's own service", () =>
+  it.effect("`DirectFiles.make` makes direct calls only for the service in `NodeFiles`, and if `NodeFiles` is `None`, only for Node's own service", () =>
     Effect.gen(function*() {
       const service = yield* FileSystem.FileSystem
       const own = { ...service, stat: (at: string) => service.stat(at) }

@@ -217,7 +217,7 @@ describe("a purge in a vault", () => {
 })
 
 describe("two processes with the same vault", () => {
-  it.scopedLive("a process that dies in a purge leaves the record readable, or the next write of another process erases the record's text", () =>
+  it.scopedLive("a process that dies in a purge leaves the record readable, or the next write of another process erases the record's text from the history", () =>
     atEachCall((root, message, deadly, die) =>
       Effect.scoped(Effect.gen(function*() {
         const { store } = yield* opened(root, { lockTimeout: 30 }, deadly)

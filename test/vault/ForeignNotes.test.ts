@@ -323,7 +323,7 @@ describe("an update of a hand-written note", () => {
       assert.deepStrictEqual(kept(), [])
     }))
 
-  it.scopedLive("a purge leaves neither the note's file, nor the vault's snapshot, nor text of the note in the history", () =>
+  it.scopedLive("a purge deletes the note's file and the vault's snapshot, and leaves no text of the note in the history", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
       const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [

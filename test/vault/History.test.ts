@@ -236,7 +236,7 @@ describe("the history of a vault", () => {
       assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
     }))
 
-  it.scopedLive("a lookup that misses a record of a half-read history can be detected: `isReplaced` is true or `generation()` changes", () =>
+  it.scopedLive("`isReplaced` is true or `generation()` changes whenever a lookup misses a record of a half-read history", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [ours, theirs] = [yield* historyOf(root), yield* historyOf(root)]

@@ -300,7 +300,7 @@ describe("a folder of unusual notes", () => {
       })
   )
 
-  it.scopedLive("a metadata update changes and removes properties in a note's file; a new property goes into the record, but not into the file", () =>
+  it.scopedLive("a metadata update changes or removes properties in a note's file, but stores a new property only in the record", () =>
     Effect.gen(function*() {
       const root = yield* place
       const file = path.join(root, "Tea.md")

@@ -215,7 +215,7 @@ describe("a scan in progress in a vault", () => {
       assert.deepStrictEqual(yield* other((store) => store.history(ada, right.id)), [])
     }))
 
-  it.scopedLive("a dead writer's unfinished batch is read as a whole, even if a later scan cannot read one of the batch's files", () =>
+  it.scopedLive("a dead writer's unfinished batch is read as a whole, even if the second of three scans cannot read one of the batch's files", () =>
     Effect.gen(function*() {
       const { both, compacted, killedAfter, lastFile, reader, seen, unreadable } = yield* twins
       yield* compacted

@@ -115,7 +115,7 @@ describe("the snapshot of a vault", () => {
       assert.deepStrictEqual(yield* idsIn(root), ids)
     }))
 
-  it.scopedLive("a note renamed after a purge keeps its id if a process that did not purge closed the vault in between", () =>
+  it.scopedLive("a note keeps its id if one process purges a record, another closes the vault, and then the note is renamed", () =>
     Effect.gen(function*() {
       const root = yield* notes(3, 50)
       const ids = yield* idsIn(root)

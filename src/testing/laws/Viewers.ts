@@ -62,7 +62,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "a write by a viewer with `userId` to a scope without one gets trust 2, or 3 if requested; the origin `instructions` is exempt",
+    "a user's write to a scope without `userId` gets trust 2, or 3 if requested; a write of origin `instructions` keeps its trust",
     (store) =>
       Effect.gen(function*() {
         const pilot = Viewer.make({ agentId: "pilot", runId: "r1" })

@@ -250,7 +250,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "only the viewer `System` and writes of origin `instructions` change a record of origin `instructions`; others fail with `read_only`",
+    "a record of origin `instructions` is changed only by `System` or by a write of that origin; other writes fail with `read_only`",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
@@ -278,7 +278,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "users' writes of other origins cannot put, purge or restore a forgotten record of origin `instructions`; `System` can put or purge it",
+    "users cannot put, purge or restore a forgotten record of origin `instructions` by writes of other origins; `System` can put or purge it",
     (store) =>
       Effect.gen(function*() {
         const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })

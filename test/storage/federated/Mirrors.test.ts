@@ -174,7 +174,7 @@ describe("mirrors of a federation (stores that get copies of records)", () => {
   )
 
   law(
-    "a put with a chosen id fails and writes nothing if a writable mirror cannot be read",
+    "a put with a chosen id fails and writes nothing to the main store if a writable mirror cannot be read",
     Federated.layer({
       main: memory,
       closed: { ...faulty({ ops: ["get", "reader"] }), writable: false, mirror: () => true },

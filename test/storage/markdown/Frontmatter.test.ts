@@ -23,7 +23,7 @@ describe("Frontmatter", () => {
   })
 
   // without the limits, a text of 800 characters would block the event loop for twenty seconds
-  it("frontmatter may have 20 aliases and three maps nested as keys; 21 aliases or 400 nested maps are rejected", () => {
+  it("frontmatter may have 20 aliases and three maps nested as keys; 21 aliases or 400 maps nested as keys are rejected", () => {
     const anchors = (count: number) => Array.from({ length: count }, (_, n) => `k${n}: [&a${n} 1, *a${n}]`).join("\n")
     assert.strictEqual(keys(`---\n${anchors(20)}\n---\n`), 20)
     assert.strictEqual(keys(`---\n${anchors(21)}\n---\n`), "frontmatter: more than 20 aliases")

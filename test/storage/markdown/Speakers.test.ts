@@ -32,7 +32,7 @@ describe("the actor (speaker of a message) in a record's file", () => {
     assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
   })
 
-  it("a hand-added `actor` property in a file signed by an earlier release stays an extra property, and the file stays signed", () => {
+  it("an `actor` property, added by hand to an earlier release's signed file, is an extra property, and the file stays signed", () => {
     const encoded = Schema.encodeSync(MemoryRecord)(record())
     const before = Either.getOrThrow(Document.print(context, path, "default", record()))
       .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
