@@ -46,13 +46,19 @@ export const entries: ReadonlyArray<Entry> = [
 export const run = (args: ReadonlyArray<string>): Effect.Effect<CommandError.ExitCode, never, Services> =>
   dispatch(args).pipe(
     Effect.as(CommandError.exitCodes.done),
-    Effect.catchAll((error) => Effect.as(report(error, args.includes("--json")), CommandError.codeOf(error))),
+    Effect.catchAll((error) => Effect.as(report(error, isJsonOf(args)), CommandError.codeOf(error))),
     Effect.catchAllCause((cause) =>
       Cause.isInterruptedOnly(cause)
         ? Effect.failCause(cause)
         : Effect.as(defect(cause), CommandError.exitCodes.failed)
     )
   )
+
+/** Whether errors are printed as JSON: whether `--json` is among the words before `--`. */
+const isJsonOf = (args: ReadonlyArray<string>): boolean => {
+  const end = args.indexOf("--")
+  return args.some((word, at) => (word === "--json" || word === "--json=true") && (end < 0 || at < end))
+}
 
 const dispatch = (args: ReadonlyArray<string>): Effect.Effect<void, Failure, Services> =>
   Effect.gen(function*() {

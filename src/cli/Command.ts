@@ -175,7 +175,8 @@ const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) 
     const [name = word] = word.split("=", 1)
     const hasValue = names.get(name)
     if (hasValue === undefined) return { flags, words, stranger: name }
-    flags.push(word)
+    if (hasValue && name !== word) flags.push(name, word.slice(name.length + 1)) // @effect/cli reads `--tag=a` of no repeated option
+    else flags.push(word)
     if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // `at + 1` is below the length
   }
   return { flags, words, stranger: undefined }

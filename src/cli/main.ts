@@ -3,7 +3,6 @@ import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
 import { FileSystem } from "@effect/platform/FileSystem"
-import * as Terminal from "@effect/platform/Terminal"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -12,6 +11,7 @@ import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { createInterface } from "node:readline"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { NodeFiles } from "../storage/MemoryStore/Markdown/DirectFiles.ts"
 import * as App from "./App.ts"
@@ -46,6 +46,17 @@ const input = (longest: number) =>
     return Effect.map(Stream.runForEach(inputBytes, addChunk), () => Buffer.concat(chunks).toString("utf8"))
   })
 
+/**
+ * Reads a line from the terminal. The end of the input (Ctrl-D) counts as an empty line. `terminal: false` leaves the terminal in its usual
+ * mode, in which Ctrl-C sends a signal to the process.
+ */
+const answer = Effect.async<string>((resume) => {
+  const lines = createInterface({ input: process.stdin, terminal: false })
+  lines.once("line", (line) => resume(Effect.succeed(line)))
+  lines.once("close", () => resume(Effect.succeed("")))
+  return Effect.sync(() => lines.close())
+}).pipe(Effect.ensuring(Effect.sync(() => process.stdin.pause())))
+
 const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"
 const err = write(process.stderr)
 
@@ -54,12 +65,7 @@ const screen: Screen.Service = {
   err,
   input,
   inputBytes,
-  ask: (question) =>
-    Effect.flatMap(Terminal.Terminal, (terminal) => Effect.zipRight(err(question), terminal.readLine)).pipe(
-      Effect.map((answer) => /^y(?:es)?$/i.test(answer.trim())),
-      Effect.orElseSucceed(() => false),
-      Effect.provide(NodeTerminal.layer)
-    ),
+  ask: (question) => Effect.map(Effect.zipRight(err(question), answer), (line) => /^y(?:es)?$/i.test(line.trim())),
   isTerminal: process.stdout.isTTY === true,
   isErrorTerminal: process.stderr.isTTY === true,
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,

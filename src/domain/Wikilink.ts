@@ -18,7 +18,10 @@ export interface Wikilink {
   readonly alias?: string | undefined
   /** Whether the link is an embed (`![[…]]`), that is, whether the text of the target is shown in place of the link. */
   readonly embed: boolean
-  /** Whether the link has the form `[text](target.md)`. Such a target is first looked up relative to the folder of the linking file. */
+  /**
+   * Whether the link has the form `[text](target.md)`. Such a target is first looked up relative to the folder of the linking file, unless
+   * it begins with `/`.
+   */
   readonly markdown?: true
 }
 

@@ -123,11 +123,11 @@ const isEvent = Schema.is(Event)
 export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 
 /**
- * Gives each decision, except a DELETE, the importance and attributes of its fact, and its kind if the decision has none. The fact of a
- * decision is the fact with the same text, or else a fact with a similar text. A single fact is the fact of every ADD and UPDATE. Drops a
- * DELETE if a fact has the text of the memory to delete. For each other DELETE, adds one of the facts without a decision, if any: the one
- * that is most similar to the deleted memory. Reason: for a fact that contradicts a memory, a model may answer only DELETE. The added facts
- * are returned as a second list. @internal
+ * Finds the fact of each decision other than DELETE: the fact with the same text, or else one with a similar text. A single fact is the
+ * fact of every ADD and UPDATE. Copies the fact's importance and attributes into the decision, and the fact's kind if the decision has none.
+ * Drops a DELETE if a fact has the text of the memory to delete. For each other DELETE, adds the fact that is most similar to the deleted
+ * memory among the facts without a decision, if any: a model may answer a contradicting fact by a DELETE alone. Returns the added facts as
+ * a second list. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,

@@ -178,7 +178,7 @@ export { vectorsInMemory }
  * feed's `of` is the value for the option `outside` of `Primitives`.
  */
 export { make as changeFeed } from "./ChangeFeed.ts"
-/** Largest number of unread changes of a stream, which fails if it has more. The number is read when the stream starts. Default 65,536. */
+/** Largest number of unread changes that a stream may have. A stream with more fails. Default 65,536; changes apply to later streams. */
 export { ChangeFeedCapacity } from "./ChangeFeed.ts"
 
 /**

@@ -217,6 +217,20 @@ describe("effect-memory whose output is no longer read", () => {
     }))
 })
 
+it.scopedLive("`restore --revision 0` is refused and changes nothing; `--tag=a` sets a tag; `--json` after `--` is an argument", () =>
+  Effect.gen(function*() {
+    const cwd = yield* folder
+    yield* told(["remember", "Drinks tea.", "--user", "ada", "--tag=hot", "--tag", "cold"], { cwd })
+    const list = ["list", "--user", "ada", "--json"]
+    const { items: [record] } = JSON.parse(yield* told(list, { cwd }))
+    assert.deepStrictEqual(record.tags, ["hot", "cold"])
+    const refused = yield* run(["restore", record.id, "--revision", "0", "--user", "ada"], { cwd })
+    assert.deepStrictEqual([refused.code, refused.stdout], [4, ""])
+    assert.include(refused.stderr, "--revision: expected a number of at least 1")
+    assert.deepStrictEqual(JSON.parse(yield* told(list, { cwd })).items, [record])
+    assert.notInclude((yield* run(["show", "--", "--json"], { cwd })).stderr, "{")
+  }))
+
 it("the executable effect-memory is one file, and its static imports are of Node's own modules", () => {
   const names = fs.readdirSync(path.dirname(file)).filter((name) =>
     !/^[a-z]+-[0-9a-f]{16}-[\d.]+-\w+\.cache(?:\.\d+)?$/.test(name)

@@ -69,6 +69,21 @@ describe("Ctrl-C in effect-memory", () => {
       })
   )
 
+  it.scopedLive("Ctrl-C at a question ends the command with 130; Ctrl-D answers no; neither erases anything", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
+      for (const [type, code] of [[ctrlC, 130], ["\u0004", 1], ["n\n", 1]] as const) {
+        const react = { when: /\[y\/N\]/, type }
+        const ended = yield* onTerminal(["forget", "--user", "ada", "--purge"], { cwd, react })
+        assert.strictEqual(ended.code, code, ended.screen)
+        assert.include(yield* told(["list", "--user", "ada"], { cwd }), "Drinks tea.")
+      }
+      const yes = { when: /\[y\/N\]/, type: "y\n" }
+      assert.strictEqual((yield* onTerminal(["forget", "--user", "ada", "--purge"], { cwd, react: yes })).code, 0)
+      assert.notInclude(yield* told(["list", "--user", "ada"], { cwd }), "Drinks tea.")
+    }))
+
   it.scopedLive("an export stopped by Ctrl-C leaves no file; a stopped import is continued by the next run", () =>
     Effect.gen(function*() {
       const from = `vault:${yield* filled}`

@@ -99,6 +99,13 @@ describe("effect-memory serve", () => {
       assert.include((yield* run(["serve"], { cwd })).stderr, "without --user or --agent")
     }))
 
+  it.scopedLive("`serve` prints a URL that clients can use, also for an IPv6 address", () =>
+    Effect.gen(function*() {
+      const { url } = yield* listening(["--user", "ada", "--host", "::1"], yield* folder)
+      assert.strictEqual(url.hostname, "[::1]")
+      assert.strictEqual((yield* Effect.promise(() => fetch(url))).status, 400)
+    }))
+
   it.scopedLive("the server acts for the viewer of a request's token, and answers an unknown token with 401", () =>
     Effect.gen(function*() {
       const cwd = yield* folder

@@ -184,6 +184,21 @@ describe("search among turns with `minScore`", () => {
   })
 })
 
+it("weights apply to every match, even if a conversation turn is visible", () => {
+  const index = MemoryIndex.make()
+  for (let n = 0; n < 60; n++) index.add(record(`${n}`, { body: `tea tea tea item${n}`, importance: 0 }))
+  index.add(record("key", { body: `KEY FACT tea ${"long other words ".repeat(20)}`, importance: 1 }))
+  const query = { text: "tea", fold: false, weights: { importance: 10 } }
+  for (const isTurn of [false, true]) {
+    const source = { origin: "user", trust: 1, session: "s", sequence: 0 } as const
+    if (isTurn) index.add(record("turn", { body: "hello tea", importance: 0, source }))
+    for (const limit of [1, 5, 40, 100]) {
+      const { hits: [first] } = index.search(Viewer.system(), { ...query, limit }, now)
+      assert.match(first?.record.body ?? "", /^KEY FACT/, `limit ${limit}`)
+    }
+  }
+})
+
 it("a search finds all 60 records with the query's word, or as many as the limit, each with a score above 0", () => {
   const index = MemoryIndex.make()
   for (let n = 0; n < 60; n++) {

@@ -87,6 +87,14 @@ describe("opening a SQLite file", () => {
       assert.deepStrictEqual(bytesOf(path.dirname(filename)), before)
     }))
 
+  it.scopedLive("a name that is empty, missing or has a NUL character fails with `invalid_draft`", () =>
+    Effect.gen(function*() {
+      for (const filename of ["", "a\0b", undefined as never]) { // an untyped caller may pass any value
+        const { message, reason } = yield* reasonOf(filename)
+        assert.deepStrictEqual([reason, message.includes("filename: expected")], ["invalid_draft", true])
+      }
+    }))
+
   it.scopedLive("an empty file is opened as a new database", () =>
     Effect.gen(function*() {
       const filename = yield* file

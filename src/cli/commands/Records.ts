@@ -257,6 +257,7 @@ export const restore = make({
       const store = yield* MemoryStore
       const id = yield* idOf(args)
       const revision = Option.isSome(options.revision) ? options.revision.value : yield* previous(shared, id)
+      if (revision < 1) return yield* CommandError.make("refused", "--revision: expected a number of at least 1")
       yield* store.apply(shared.viewer, [{ _tag: "Restore", id, revision }])
       const record = yield* recordOf(shared, id)
       yield* print(shared, Restored, { record }, ({ record }, { paint }) =>

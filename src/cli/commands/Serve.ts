@@ -142,9 +142,11 @@ const serving = (
       Layer.catchAll(() => Layer.fail(CommandError.make("unavailable", `${host}:${port} cannot be listened on`)))
     )
     const Said = Layer.scopedDiscard(
-      HttpServer.addressFormattedWith((address) =>
-        screen.err(`listening at ${address}/mcp\n${ui ? `inspector at ${address}/\n` : ""}`)
-      )
+      HttpServer.addressWith((address) => {
+        const isIpv6 = address._tag === "TcpAddress" && address.hostname.includes(":")
+        const url = isIpv6 ? `http://[${address.hostname}]:${address.port}` : HttpServer.formatAddress(address)
+        return screen.err(`listening at ${url}/mcp\n${ui ? `inspector at ${url}/\n` : ""}`)
+      })
     )
     return yield* Layer.launch(
       Said.pipe(

@@ -239,6 +239,7 @@ export class Matcher<R extends Outline> {
       docSet = docSetOf(docs.subarray(0, narrow(docs, docs.length, rest)), scores)
       rest = undefined
     }
+    const isAll = minScore > 0 || score !== undefined // the final scores depend on the ranks, so every match needs a rank
     const chosen = ranker && bestPassing(docSet, scores, byWords, newestFirst, rest)
     const ranking = ranker && chosen && candidates.rank(
       index,
@@ -249,7 +250,7 @@ export class Matcher<R extends Outline> {
         rest,
         passes: filter.has,
         depth,
-        isAll: minScore > 0, // `minScore` is compared with scores that depend on ranks, so every match needs a rank
+        isAll,
         newestFirst,
         terms
       },
@@ -265,7 +266,7 @@ export class Matcher<R extends Outline> {
       docSet: ranking === undefined ? docSet : docSetOf(ranking.docs, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
-      rest: ranking === undefined || minScore > 0 ? rest : undefined,
+      rest: ranking === undefined || isAll ? rest : undefined,
       scored,
       scoreBound,
       newestFirst,
@@ -292,8 +293,8 @@ export class Matcher<R extends Outline> {
       isNamed: ranking?.isNamed,
       candidates: [...first, ...requested].map(candidate),
       // `count`, which `choose` returned, may leave out matches that are not candidates; `ranking.count` includes them
-      count: ranking === undefined || minScore > 0 ? count : ranking.count,
-      exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
+      count: ranking === undefined || isAll ? count : ranking.count,
+      exact: isExact && (ranking === undefined || isAll || ranking.isExact)
     }
   }
 

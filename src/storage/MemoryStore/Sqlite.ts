@@ -96,7 +96,12 @@ const open = (
   { filename, patience = 30_000 }: Options
 ): Effect.Effect<Database, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    yield* Validation.refuseOptions("sqlite.make", Validation.countIssues("patience", patience, 0))
+    const isName = typeof filename === "string" && filename !== "" && !filename.includes("\0")
+    yield* Validation.refuseOptions("sqlite.make", [
+      // SQLite would open a temporary file for an empty name, and lose its records
+      ...(isName ? [] : ["filename: expected the path of a file, or `:memory:`"]),
+      ...Validation.countIssues("patience", patience, 0)
+    ])
     const { Reactivity, SqliteClient } = yield* driver
     // WAL is switched on below. The driver would do so before the file's version is checked, and would not wait for other processes
     const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(

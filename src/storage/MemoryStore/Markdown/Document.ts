@@ -149,7 +149,12 @@ export const parse = (
     return Either.flatMap(Deuz.read(matter, body), ({ extra, fields }) => unsigned(context, "default", fields, extra))
   }
   const isForeign = context.notes === "whole" && ForeignNote.isForeign(recordPath, matter)
-  if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return Either.left(parts.left)
+  if (
+    Either.isLeft(parts) &&
+    (!isForeign || ForeignNote.isBrokenCopy(text) || ForeignNote.mayRestrict(path, text, previous))
+  ) {
+    return Either.left(parts.left)
+  }
   if (!isForeign && (context.notes !== "whole" || !ForeignNote.isDrovers(recordPath, matter))) {
     return strict(context, path, matter, body, mtime)
   }

@@ -3,7 +3,8 @@
  * if some of its parts cannot be read.
  *
  * ```text
- * frontmatter    is part of the body if it cannot be parsed
+ * frontmatter    is part of the body if it cannot be parsed. Exception: a text is no note if its unreadable frontmatter may restrict who
+ *                sees it (see `mayRestrict`)
  * properties     become fields of the record if their names and values match, otherwise metadata with the same names. Exception: drover's
  *                own properties do not become metadata, but stay in the file
  * summary        that of the text, else an earlier explicit summary, else one derived from the body if the file is named after an id, else
@@ -87,6 +88,18 @@ export const isForeign = (recordPath: Layout.RecordPath, matter: Matter): boolea
 export const isBrokenCopy = (text: string): boolean =>
   /^id: ["']?[0-9A-HJKMNP-TV-Z]{26}["']?\s*$/m.test(text) && /^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(text) &&
   text.trimStart().startsWith("---")
+
+/**
+ * Whether unreadable frontmatter may restrict who sees a note. Such a text is not read as a note, since it would be visible to more people.
+ * True if a line names an id of a scope or the tenant, or if `previous` has another scope than the note's folder gives.
+ */
+export const mayRestrict = (path: string, text: string, previous: Previous | undefined): boolean => {
+  if (restriction.test(text)) return true
+  const belonging = Layout.belonging(Layout.parsePath(path), {})
+  return previous !== undefined && Either.isRight(belonging) &&
+    MemoryScope.key(belonging.right.scope) !== MemoryScope.key(previous.record.scope)
+}
+const restriction = new RegExp(`^\\s*["']?(?:${[...MemoryScope.fields, "tenant"].join("|")})["']?\\s*:`, "m")
 
 /**
  * Whether drover (another memory program) wrote a text. Such a text has a path in the library's format, but no hash. Its property `scope`

@@ -229,6 +229,9 @@ export const belonging = (
   const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
     const value = textIn(matter[field])
     const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
+    if (value !== undefined && value !== null && value !== "" && claimed === undefined && segment === undefined) {
+      return Either.left(`${field}: expected one id; a note with another value would be visible to everybody`)
+    }
     const isMeant = claimed !== undefined && (segment === undefined || encodes(segment, claimed))
     if (isMeant) properties.add(field)
     if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)

@@ -182,7 +182,7 @@ export const open = (
           lastReadBatch = number
         }
       })
-    /** Whether a file has the content of its newest revision. Also true if all files of this revision's batch are on disk. */
+    /** Whether a file has the content of its newest revision. That is compared only if the revision's batch is one of `pending`. */
     const matchesHistory = (path: string, pending: ReadonlySet<number>) => {
       if (ahead.has(path)) return false
       const location = history.at(path)

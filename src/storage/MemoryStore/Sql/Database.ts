@@ -125,7 +125,7 @@ export interface Replica {
   readonly once: Once
   /** Whether the replica is recent enough for a call that starts now. */
   readonly isCurrent: Effect.Effect<boolean>
-  /** The primary's `Dialect.history` at the last check that found the replica recent enough. */
+  /** The value of `Dialect.history` that the primary had when a check last found the replica recent enough. `undefined` if none has. */
   readonly history: Effect.Effect<string | undefined>
   /**
    * Runs after each transaction. Reads then go to the primary until the replica has the writes. A failed transaction counts, too, since its

@@ -170,7 +170,9 @@ export const writes = (
 ): Pick<Service, "apply" | "put" | "update" | "forget"> => ({
   apply: (viewer, mutations, provenance) => batch("apply", viewer, mutations, provenance),
   put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
-    ifRevision !== undefined && drafts.length !== 1
+    !Array.isArray(drafts)
+      ? invalid("put", "drafts: expected an array")
+      : ifRevision !== undefined && drafts.length !== 1
       ? invalid("put", "ifRevision: is about one draft")
       : Effect.map(
         batch("put", viewer, drafts.map((draft) => ({ _tag: "Put", draft, ifRevision })), provenance),
@@ -182,10 +184,12 @@ export const writes = (
       ([applied]) => applied!.record! // one mutation has one result, and the result of an update has a record
     ),
   forget: (viewer, ids, { purge } = {}) =>
-    Effect.map(
-      batch("forget", viewer, ids.map((id) => ({ _tag: "Forget", id, purge }))),
-      (all) => all.map(({ outcome }) => outcome === "forgotten")
-    )
+    !Array.isArray(ids)
+      ? invalid("forget", "ids: expected an array")
+      : Effect.map(
+        batch("forget", viewer, ids.map((id) => ({ _tag: "Forget", id, purge }))),
+        (all) => all.map(({ outcome }) => outcome === "forgotten")
+      )
 })
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // every put has a record
