@@ -38,7 +38,7 @@ import * as PromptText from "../domain/PromptText.ts"
 import { subjectOf, type Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
-import { pathOf, root } from "./MemoryFileCommands/FilePath.ts"
+import { pathOf, requireUnredacted, root } from "./MemoryFileCommands/FilePath.ts"
 
 /** The kind of the records in which files are stored. */
 export const kind = "file"
@@ -190,6 +190,7 @@ const create = (files: Files, path: string, body: string): Answer =>
     if (path === root || Option.isSome(yield* fileAt(files, path))) return yield* exists
     if ((yield* filesBelow(files, path)).length > 0) return yield* exists
     yield* outsideOfFiles(files, path)
+    yield* requireUnredacted(files, [path])
     yield* files.memory.put({ id: idOf(files, path), ...draftOf(files, path), body }, {
       ifRevision: 0,
       origin: "agent",
@@ -273,8 +274,10 @@ const rename = (files: Files, from: string, to: string): Answer =>
     const exists = failed("conflict", `Error: The destination ${to} already exists`)
     if ((yield* moved(files, to)).length > 0) return yield* exists
     yield* outsideOfFiles(files, to)
+    const pathAfter = (path: string) => `${to}${path.slice(from.length)}`
+    yield* requireUnredacted(files, found.map(({ path }) => pathAfter(path)))
     const mutations = found.flatMap(({ path, record }): ReadonlyArray<MemoryMutation> => {
-      const next = `${to}${path.slice(from.length)}`
+      const next = pathAfter(path)
       const { body, confidence, data, expiresAt, importance, links, metadata, tags } = record
       const { metadata: { path: _ }, ...draft } = draftOf(files, next)
       return [

@@ -110,9 +110,10 @@ export const toolkit = Toolkit.make(declared(remember), declared(recall))
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
- * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. A call acts for the viewer that
- * `MemoryService.as` provides to the effect that handles the call. A call without a viewer publishes a `memory_viewer_missing` event. The
- * model then receives the failure `not_owned`.
+ * Handles the calls of `toolkit` and of `toolkitWithForget`, guarded by the write limit and the plugins. The limit counts the writes since
+ * the last `MemoryService.turnStart`, so call that before each prompt of the user. A call acts for the viewer that `MemoryService.as`
+ * provides to the effect that handles the call. A call without a viewer publishes a `memory_viewer_missing` event. The model then receives
+ * the failure `not_owned`.
  */
 export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
@@ -221,7 +222,8 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
 
 /**
  * Provides an `Embedder` over an embedding model of @effect/ai. The caller gives the model's name and dimensions, since @effect/ai does not
- * report them. Both are stored with vectors. Queries and documents are embedded in the same way.
+ * report them. Both are stored with vectors. Queries and documents are embedded in the same way. The layer dies if `dimensions` is not a
+ * whole number of 1 or more.
  */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }

@@ -225,9 +225,10 @@ export const newestFirst = (timeA: number, idA: MemoryId, timeB: number, idB: Me
 
 /**
  * Derives a summary from a body: the first words on one line, at most 200 UTF-16 units. A summary that was cut ends in `…`. The summary of
- * a blank body is `""`.
+ * a blank body is `""`. An untyped program may pass a value that is not a string. Its summary is `""`, and the store refuses the draft.
  */
 export const deriveSummary = (body: string): string => {
+  if (typeof body !== "string") return ""
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
   const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the first 512 units may be mostly white space

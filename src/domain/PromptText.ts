@@ -100,7 +100,7 @@ export const line = (text: string): string => escape(reveal(text).replace(/\s+/g
  * Replaces lone surrogates, makes each line break a line feed, and removes invisible characters. Lone surrogates must be replaced first.
  * Otherwise, the removal of a character between a high and a low surrogate would join the two into one character.
  */
-const reveal = (text: string): string =>
+export const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
 /**

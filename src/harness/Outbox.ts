@@ -111,7 +111,7 @@ export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 
 /** Options of extraction. */
 export interface ExtractionConfig {
-  /** Decides when extraction runs. Default `standard`: every five turns, after two idle minutes, and at the end of the session. */
+  /** Decides when extraction runs. Default: every five turns, after two idle minutes, and at the end of the session. */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /**
    * Method of extraction. `pipeline` asks a model for facts. `ingest` passes the messages to the store, which extracts facts itself. If the
@@ -126,7 +126,7 @@ export interface ExtractionConfig {
   readonly about?: "agent" | undefined
   /** Options that every extraction passes to the pipeline. Their `scope` takes precedence over the option `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
-  /** Selects the messages to extract from. Default: all but tool calls and tool results. */
+  /** Selects the messages to extract from. If it throws, the append fails with `unavailable`. Default: all but tool calls and results. */
   readonly filter?: ((message: Message) => boolean) | undefined
 }
 

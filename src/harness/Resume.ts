@@ -71,7 +71,8 @@ export interface Service {
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /**
    * Saves a checkpoint atomically: a crash leaves either this checkpoint or the previous one. If a newer version of the library saved the
-   * previous one, fails with `unsupported` and changes nothing.
+   * previous one, fails with `unsupported` and changes nothing. Fails with `invalid_draft` if JSON would lose a value of the spec, such as
+   * a `Map`, a symbol, or an instance of a class other than a `Schema.Class`.
    */
   readonly save: (
     runId: string,
@@ -230,12 +231,10 @@ const legal = (op: string, runId: string) =>
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.suspend(() => {
     const issues: Array<string> = []
-    const checked = (key: string, value: unknown) => {
-      if (isLost(value)) {
-        issues.push(
-          `spec: ${key.slice(0, 64)}: expected JSON, and no ${Object.prototype.toString.call(value).slice(8, -1)}`
-        )
-      }
+    /** Collects the values that JSON would lose. Also looks at the original in `this`, since `value` is what `toJSON` returned. */
+    function checked(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
+      const lost = isLost(value) ? value : isInvalidDate(this[key]) ? this[key] : undefined
+      if (lost !== undefined) issues.push(`spec: ${key.slice(0, 64)}: expected JSON, and no ${typeNameOf(lost)}`)
       return value
     }
     return Effect.try({
@@ -244,10 +243,24 @@ const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.
     }).pipe(Effect.tap(() => Validation.refuseOptions(op, issues)))
   })
 
-/** Whether `JSON.stringify` would write the value as `{}` or `null`. */
+/** Whether `JSON.stringify` would leave the value out, or lose a part of it. Plain objects, arrays and `Schema.Class` lose nothing. */
 const isLost = (value: unknown): boolean =>
-  (typeof value === "number" && !Number.isFinite(value)) ||
-  [Map, Set, RegExp, Error].some((type) => value instanceof type)
+  (typeof value === "number" && !Number.isFinite(value)) || typeof value === "symbol" ||
+  (typeof value === "object" && value !== null && !Array.isArray(value) && !isFields(value))
+
+/** Whether the own fields of an object are all that it has: a plain object, of any realm, or an instance of a `Schema.Class`. */
+const isFields = (value: object): boolean => {
+  const prototype: object | null = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null || Schema.isSchema(prototype.constructor)
+}
+
+const isInvalidDate = (value: unknown): boolean => value instanceof Date && Number.isNaN(value.getTime())
+
+/** Returns the name of a value's type, such as `Map`. The name of a user's class is not quoted. */
+const typeNameOf = (value: unknown): string => {
+  const name = Object.prototype.toString.call(value).slice(8, -1)
+  return name === "Object" ? "instance of a class" : name
+}
 
 const refuseNewer = (op: string, runId: string, text: string) =>
   Validation.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })

@@ -18,13 +18,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
-import type { MemoryId } from "../domain/MemoryId.ts"
-import { isPurge, type MemoryMutation } from "../domain/MemoryMutation.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import { isPurge } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
-import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
+import { Global, MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
@@ -63,7 +64,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     policy.events.write(
       viewer,
       Effect.zipRight(
-        check(store, policy, "apply", viewer, () => touchedBy(mutations)),
+        check(store, policy, "apply", viewer, () => mutations),
         store.apply(viewer, mutations, provenance)
       ),
       (applied) => applied.map((change, i) => ({ ...change, purged: isPurge(mutations[i]!) })) // one result per mutation
@@ -72,10 +73,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     policy.events.write(
       viewer,
       Effect.zipRight(
-        check(store, policy, "put", viewer, () => ({
-          ids: drafts.flatMap(({ id }) => id ?? []),
-          scopes: drafts.map(({ scope }) => scope)
-        })),
+        check(store, policy, "put", viewer, () => drafts.map((draft) => ({ _tag: "Put", draft }))),
         store.put(viewer, drafts, options)
       ),
       MemoryEvents.changesOf
@@ -84,7 +82,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     policy.events.write(
       viewer,
       Effect.zipRight(
-        check(store, policy, "update", viewer, () => ({ ids: [id] })),
+        check(store, policy, "update", viewer, () => [{ _tag: "Update", id }]),
         store.update(viewer, id, patch, options)
       ),
       (record) => [{ id, outcome: "updated", record }]
@@ -93,7 +91,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     policy.events.write(
       viewer,
       Effect.zipRight(
-        check(store, policy, "forget", viewer, () => ({ ids, past: purge ? ids.map((id) => ({ id })) : [] })),
+        check(store, policy, "forget", viewer, () => ids.map((id) => ({ _tag: "Forget", id, purge }))),
         store.forget(viewer, ids, { purge })
       ),
       (there) => ids.map((id, i) => ({ id, outcome: there[i] ? "forgotten" : "absent", purged: purge }))
@@ -158,54 +156,53 @@ export const forgetAll = (
     return there.flat().filter(Boolean).length
   })
 
-/** The records, scopes and revisions that a write affects. */
-interface Touched {
-  /** Ids of the records that are changed. */
-  readonly ids: ReadonlyArray<MemoryId>
-  /** Scopes of the drafts that are stored. */
-  readonly scopes?: ReadonlyArray<MemoryScope>
-  /** Revisions that are restored or purged; an absent `revision` stands for the newest one. */
-  readonly past?: ReadonlyArray<{ readonly id: MemoryId; readonly revision?: number }>
-}
+/** Schema of the fields of a mutation that the rules read. */
+const Readable = Schema.Union(
+  Schema.TaggedStruct("Put", { draft: Schema.Struct({ id: Schema.optional(MemoryId), scope: MemoryScope }) }),
+  Schema.TaggedStruct("Update", { id: MemoryId }),
+  Schema.TaggedStruct("Forget", { id: MemoryId, purge: Schema.optional(Schema.Boolean) }),
+  Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt })
+)
 
-const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
-  ids: mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : mutation.id),
-  scopes: mutations.flatMap((mutation) => mutation._tag === "Put" ? [mutation.draft.scope] : []),
-  past: mutations.flatMap((mutation) =>
-    mutation._tag === "Restore"
-      ? [{ id: mutation.id, revision: mutation.revision }]
-      : isPurge(mutation)
-      ? [{ id: mutation.id }]
-      : []
-  )
-})
-
-/** Fails if the rules forbid the write. Reads the affected records only if a rule might forbid the write. */
+/**
+ * Fails if the rules forbid a mutation. Reads the affected records only if a rule might forbid the write. A `Put` also affects the forgotten
+ * record that has the draft's id. Malformed mutations are passed over, since the store refuses every batch that contains one.
+ */
 const check = (
   store: MemoryStore.Service,
   { op: named, origin, rules }: Options,
   called: string,
   viewer: Viewer.Any,
-  touched: () => Touched
+  mutations: () => ReadonlyArray<unknown>
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const op = named ?? called
     const isModels = origin === "agent" || origin === "pipeline"
     if (rules.globalWrites !== "deny" && !isModels) return
-    const { ids, past = [], scopes = [] } = touched()
+    const all = mutations()
+    const readable = Array.isArray(all) ? all.filter(Schema.is(Readable)) : []
     const isClosed = (scope: MemoryScope) => isModels && !Viewer.mayWrite(viewer, scope, rules.sharedWrites)
     const standing = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions"
         ? Effect.void
         : Effect.zipRight(mayWrite(rules, op, scope), isClosed(scope) ? closedRecord(op) : Effect.void)
+    const idOf = (one: typeof Readable.Type) => one._tag === "Put" ? one.draft.id : one.id
 
-    yield* Effect.forEach(Array.from(yield* store.get(viewer, ids), Option.toArray).flat(), standing)
-    for (const scope of scopes) {
-      yield* mayWrite(rules, op, scope)
-      if (Viewer.sees(viewer, scope) && isClosed(scope)) return yield* closedScope(op)
+    const found = Array.from(yield* store.get(viewer, readable.flatMap((one) => idOf(one) ?? [])), Option.toArray)
+      .flat()
+    yield* Effect.forEach(found, standing)
+    for (const one of readable) {
+      if (one._tag !== "Put") continue
+      yield* mayWrite(rules, op, one.draft.scope)
+      if (Viewer.sees(viewer, one.draft.scope) && isClosed(one.draft.scope)) return yield* closedScope(op)
     }
-    for (const { id, revision } of past) {
-      const revisions = yield* store.history(Viewer.system(viewer.tenant), id, 1_000)
+    const live = new Set(found.map(({ id }) => id))
+    for (const one of readable) {
+      const id = idOf(one)
+      const revision = one._tag === "Restore" ? one.revision : undefined
+      const isPast = one._tag === "Restore" || one._tag === "Put" || (one._tag === "Forget" && one.purge === true)
+      if (id === undefined || !isPast || (revision === undefined && live.has(id))) continue
+      const revisions = yield* store.history(Viewer.system(viewer.tenant), id, revision === undefined ? 1 : 1_000)
       const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // an invisible record counts as absent
       const meant = revision === undefined ? revisions[0] : revisions.find((found) => found.revision === revision)
       if (visible && meant) yield* standing(meant)

@@ -53,28 +53,32 @@ export interface Options {
 
 /**
  * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text and purpose share one
- * call of the model. Dies if an option is invalid. `embed` fails with `model` if the model returns a wrong number of vectors or of
+ * call of the model. Dies if an option is invalid, or if the model's `dimensions` are not a whole number of 1 or more. `embed` fails with `model` if the model returns a wrong number of vectors or of
  * dimensions, or a number that is not finite.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
-  Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
-    const { calibration, dimensions, model } = primitives
-    const { batch = 32, cache = 1_000 } = options
-    const ask = (texts: ReadonlyArray<string>, purpose: Purpose) =>
-      Effect.suspend(() => primitives.embed(texts, purpose)).pipe(
-        Effect.filterOrElse(
-          (vectors) => vectors.length === texts.length && vectors.every((vector) => isOf(vector, dimensions)),
-          (vectors) => Effect.fail(malformed(texts.length, dimensions, vectors))
-        ),
-        permits.withPermits(1),
-        Effect.withSpan("Embedder.call", { attributes: { model, purpose, texts: texts.length } })
-      )
-    return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
-  })
+  Effect.map(
+    Effect.zipRight(checked(primitives, options), Effect.makeSemaphore(options.concurrency ?? 4)),
+    (permits) => {
+      const { calibration, dimensions, model } = primitives
+      const { batch = 32, cache = 1_000 } = options
+      const ask = (texts: ReadonlyArray<string>, purpose: Purpose) =>
+        Effect.suspend(() => primitives.embed(texts, purpose)).pipe(
+          Effect.filterOrElse(
+            (vectors) => vectors.length === texts.length && vectors.every((vector) => isOf(vector, dimensions)),
+            (vectors) => Effect.fail(malformed(texts.length, dimensions, vectors))
+          ),
+          permits.withPermits(1),
+          Effect.withSpan("Embedder.call", { attributes: { model, purpose, texts: texts.length } })
+        )
+      return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
+    }
+  )
 
-/** Dies if an option of `make` is invalid. Some invalid values would make `embed` wait or loop for ever. */
-const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
+/** Dies if the dimensions or an option of `make` are invalid. Some invalid values would make `embed` wait or loop for ever. */
+const checked = ({ dimensions }: Service, { batch, cache, concurrency }: Options): Effect.Effect<void> =>
   Effect.orDie(Validation.refuseOptions("Embedder.make", [
+    ...Validation.countIssues("dimensions", dimensions, 1),
     ...batch === Infinity ? [] : Validation.countIssues("batch", batch, 1),
     ...concurrency === Infinity ? [] : Validation.countIssues("concurrency", concurrency, 1),
     ...cache === Infinity ? [] : Validation.countIssues("cache", cache, 0)

@@ -35,14 +35,15 @@ import type * as Scope from "effect/Scope"
 import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, Link, Patch } from "../domain/MemoryRecord.ts"
+import type { Draft, Patch } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { Message } from "../domain/Message.ts"
-import { type Json, type JsonObject, maxDepth } from "../domain/Payload.ts"
+import type { JsonObject } from "../domain/Payload.ts"
 import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
+import { draftOf, json, onOneLine, type Redact, redactFields } from "./Redaction/Fields.ts"
 import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
@@ -180,12 +181,12 @@ export const mutations = (
     redaction,
     viewer,
     batch,
-    (redact) =>
+    (redact, redactLine) =>
       batch.map((mutation) =>
         mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isOurs(mutation.draft)
-          ? { ...mutation, draft: draftOf(redact, mutation.draft) }
+          ? { ...mutation, draft: draftOf(redact, redactLine, mutation.draft) }
           : mutation._tag === "Update" && Predicate.isRecord(mutation.patch) && !Viewer.isSystem(viewer)
-          ? { ...mutation, patch: redactFields(redact, mutation.patch) }
+          ? { ...mutation, patch: redactFields(redact, redactLine, mutation.patch) }
           : mutation
       )
   )
@@ -230,7 +231,10 @@ const plain = (text: string): string => {
   return kept.replaceAll(PromptText.close, "</memory >")
 }
 
-/** Redacts facts: their texts, tags, metadata and the types of their links. @internal */
+/**
+ * Redacts facts: their texts, tags, metadata and the types of their links. Facts of a user's function are not yet validated: a string is
+ * redacted as a text, and any other value that is not an object stays as it is. @internal
+ */
 export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -240,8 +244,15 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     redaction,
     viewer,
     all,
-    (redact) => all.map((fact) => ({ ...redactFields(redact, fact), text: redact(fact.text) }) as A)
-  ) // the cast: redaction keeps the types of the fact's fields
+    (redact, redactLine) =>
+      all.map((fact) =>
+        (typeof fact === "string"
+          ? redact(fact)
+          : Predicate.isRecord(fact)
+          ? { ...redactFields(redact, redactLine, fact), text: redact(fact.text) }
+          : fact) as A // the cast: redaction keeps the types of the fact's fields
+      )
+  )
 
 /**
  * Makes a function that redacts the texts of files that are read repeatedly. `place` is the path of a file. The number of secrets is
@@ -265,7 +276,19 @@ export const redactQuery = (
   redaction: Service | undefined,
   text: string
 ): Effect.Effect<string, MemoryError.MemoryError> =>
-  within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
+  within(silent(redaction), Viewer.system(), text, (redact) => redact(text))
+
+const silent = (redaction: Service | undefined) => redaction && { ...redaction, report: () => Effect.void }
+
+/**
+ * Redacts a text from which other texts are derived, such as keywords. Also redacts the secrets that appear when the text is put on one
+ * line. Reports nothing, since the text itself is redacted again when it is stored. @internal
+ */
+export const redactSource = (
+  redaction: Service | undefined,
+  text: string
+): Effect.Effect<string, MemoryError.MemoryError> =>
+  within(silent(redaction), Viewer.system(), text, (_, redactLine) => redactLine(text))
 
 /** Wraps a language model so that its prompts are redacted. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {
@@ -294,90 +317,47 @@ export const embedder = (redaction: Service | undefined, model: Embedder.Service
       )
   }
 
-/** Calls `use` with a redacting function, then reports the number of secrets. Returns `otherwise` if there is no redaction. */
+/**
+ * Calls `use` with two redacting functions, then reports the number of secrets. `redactLine` also finds the secrets that appear when the
+ * text is put on one line, as summaries are. Returns `otherwise` if there is no redaction.
+ */
 const within = <A>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
   otherwise: A,
-  use: (redact: (text: string) => string) => A
+  use: (redact: Redact, redactLine: Redact) => A
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   redaction === undefined ? Effect.succeed(otherwise) : Effect.suspend(() => {
     let count = 0
+    const counting = (redact: Service["redact"]): Redact => (text) => {
+      if (typeof text !== "string") return text // the store later refuses a value that is not a string
+      const redacted = redact(text)
+      count += redacted.count
+      return redacted.text
+    }
+    const revealing = inForm(PromptText.reveal, (text) => {
+      const redacted = redaction.redact(text)
+      if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
+      return { ...redacted, count: redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1 }
+    })
     return Effect.try({
-      try: () =>
-        use((text) => {
-          if (typeof text !== "string") return text // the store later refuses a value that is not a string
-          const redacted = redaction.redact(text)
-          if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
-          count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
-          return redacted.text
-        }),
+      try: () => use(counting(revealing), counting(inForm(onOneLine, revealing))),
       // the error has no cause, since the cause may quote the text
       catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
-/** Redacts the fields that both drafts and patches have. Absent fields stay absent. */
-const redactFields = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
-  redact: (text: string) => string,
-  { body, data, links, metadata, summary, tags, ...rest }: A
-) => ({
-  ...rest,
-  ...(body !== undefined && { body: redact(body) }),
-  ...(summary !== undefined && { summary: redact(summary) }),
-  ...(tags !== undefined && { tags: json(redact, tags) }),
-  ...(data !== undefined && { data: json(redact, data) }),
-  ...(metadata !== undefined && { metadata: json(redact, metadata) }),
-  ...(links !== undefined && { links: Array.isArray(links) ? links.map((link) => linkOf(redact, link)) : links })
-})
-
-const linkOf = (redact: (text: string) => string, link: typeof Link.Type): typeof Link.Type =>
-  Predicate.isRecord(link) && typeof link.type === "string" ? { ...link, type: redact(link.type) } : link
-
-const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
-  const { actor, reference } = draft.source ?? {}
-  return {
-    ...redactFields(redact, draft),
-    ...(draft.source && {
-      source: {
-        ...draft.source,
-        ...(actor !== undefined && { actor: redact(actor) }),
-        ...(reference !== undefined && { reference: redact(reference) })
-      }
-    })
-  } as Draft // the cast: redaction keeps the types of the draft's fields
-}
-
-/** Redacts the strings in a JSON value, but not the keys. Returns `value` itself if there is nothing to redact. */
-const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
-  const walk = (value: Json, depth: number): Json => {
-    if (typeof value === "string") return redact(value)
-    if (typeof value !== "object" || value === null || depth > maxDepth) return value
-    if (Array.isArray(value)) {
-      const all = value.map((item) => walk(item, depth + 1))
-      return all.every((item, n) => Object.is(item, value[n])) ? value : all
-    }
-    const entries = Object.entries(value)
-    const all = entries.map(([key, field]) => {
-      const within = walk(field, depth + 1)
-      return [key, within === field && typeof field === "string" ? named(redact, key, field) : within] as const
-    })
-    return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
-  }
-  return walk(value, 0) as A // `walk` replaces strings by strings only
-}
-
-/** Redacts a string together with its key (`password="…"`) if the key may name a secret. Some patterns need the key. */
-const named = (redact: (text: string) => string, key: string, value: string): string => {
-  if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  // quotes are tried first, since only a quoted value may contain spaces
-  for (const quote of ["\"", ""]) {
-    const before = `${key}=${quote}`
-    const given = quote === "" ? value : value.replace(/["\\]/g, "\\$&")
-    const redacted = redact(before + given + quote)
-    const within = redacted.slice(before.length, redacted.length - quote.length)
-    const isNamed = redacted.startsWith(before) && redacted.endsWith(quote)
-    if (isNamed && within !== given) return quote === "" ? within : within.replace(/\\(["\\])/g, "$1")
-  }
-  return value
+/**
+ * Returns a function that redacts a text so that no secret appears when `form` is later applied to the text, for example when invisible
+ * characters are removed for a prompt. The redacted text has this form only if the text itself does not show all secrets.
+ */
+const inForm = (form: (text: string) => string, redact: Service["redact"]): Service["redact"] => (text) => {
+  const kept = redact(text)
+  const formed = form(text)
+  if (formed === text) return kept
+  const redacted = redact(formed)
+  if (redacted.text === form(kept.text)) return kept
+  if (redacted.count >= kept.count) return redacted
+  const again = redact(form(kept.text))
+  return { text: again.text, count: kept.count + again.count }
 }

@@ -44,7 +44,10 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Operations of `AgenticMemory`. */
 export interface Service {
-  /** Derives attributes from a text, without storing them: at most 10 keywords, 5 tags, 10 entities and a `context` of 200 characters. */
+  /**
+   * Derives attributes from a redacted text, without storing them: at most 10 keywords, 5 tags, 10 entities and a `context` of 200
+   * characters. If the redaction fails, a warning is logged, and the attributes are empty.
+   */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
   /** Stores a note with attributes derived from its text. The derived tags follow the tags of the draft. */
   readonly store: (
@@ -108,6 +111,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const plain = yield* TypedMemory.make(MemoryKind.note)
   const within: Notes = {
     store,
+    redaction,
     put: (viewer, note) => Effect.map(plain.put(viewer, note), complete),
     get: (viewer, id) => Effect.map(plain.get(viewer, id), Option.map(complete)),
     list: (viewer, filter) => Effect.map(plain.list(viewer, filter), Arr.map(complete)),
@@ -122,7 +126,11 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
     Effect.flatMap(requireNote(within, op, viewer, id), (note) => judgedAnew(within, viewer, note))
 
   return {
-    attributes: (text) => attributesBy(within, text),
+    attributes: (text) =>
+      Effect.catchAll(
+        attributesBy(within, text),
+        (error) => Effect.as(Effect.logWarning("a text without attributes", error), NoteAnalysis.attributesOf(""))
+      ),
     store: (viewer, note) => Effect.withSpan(storeNote(within, viewer, note), "AgenticMemory.store"),
     get: within.get,
     suggestLinks: (viewer, id) =>
@@ -157,6 +165,7 @@ export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> =
 /** The notes of a store, and the model that judges the notes, if there is one. */
 interface Notes {
   readonly store: MemoryStore.Service
+  readonly redaction: Redaction.Service | undefined
   readonly put: (viewer: Viewer.Any, note: DraftOf) => Io<Typed>
   readonly get: Service["get"]
   readonly list: (viewer: Viewer.Any, filter: Omit<MemoryFilter, "kinds">) => Io<ReadonlyArray<Typed>>
@@ -185,15 +194,18 @@ const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Serv
       Effect.catchAll(ask(model), (error) => Effect.as(Effect.logWarning("notes are judged by rule", error), rules))
   })
 
-const attributesBy = (within: Notes, text: string): Effect.Effect<Attributes> => {
-  const rules = NoteAnalysis.attributesOf(text)
-  const ask = (model: Completion.Service) =>
-    Effect.map(
-      model.object(NoteAnalysis.Described, NoteAnalysis.describe(text)),
-      (answer) => NoteAnalysis.attributesIn(answer, rules)
-    )
-  return Effect.withSpan(better(within, rules, ask), "AgenticMemory.attributes")
-}
+/** Derives attributes from the redacted text. A keyword or entity that was cut out of a secret would not be found by any pattern. */
+const attributesBy = (within: Notes, given: string): Io<Attributes> =>
+  Effect.gen(function*() {
+    const text = yield* Redaction.redactSource(within.redaction, given)
+    const rules = NoteAnalysis.attributesOf(text)
+    const ask = (model: Completion.Service) =>
+      Effect.map(
+        model.object(NoteAnalysis.Described, NoteAnalysis.describe(text)),
+        (answer) => NoteAnalysis.attributesIn(answer, rules)
+      )
+    return yield* better(within, rules, ask)
+  }).pipe(Effect.withSpan("AgenticMemory.attributes"))
 
 const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryId) =>
   Effect.flatMap(

@@ -50,6 +50,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
 
   const set = (viewer: Viewer.Any, identity: Identity, systemPrompt: string | undefined): Io<Typed<Identity>> =>
     Effect.gen(function*() {
+      yield* records.encode(identity) // refuses an invalid identity before its name is read
       const before = yield* get(viewer)
       const summary = deriveSummary(identity.name) || "identity"
       if (Option.isNone(before)) {
@@ -61,22 +62,29 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
     }).pipe(Effect.retry({ while: ({ reason }) => reason === "not_found" })) // the record was forgotten after it was read
 
   return {
-    getIdentity: (viewer) => Effect.withSpan(get(viewer), "CoreMemory.getIdentity"),
+    getIdentity: (viewer) => operation("getIdentity", viewer, get),
     setIdentity: (viewer, identity, systemPrompt) =>
-      Effect.withSpan(set(viewer, identity, systemPrompt), "CoreMemory.setIdentity"),
+      operation("setIdentity", viewer, (viewer) => set(viewer, identity, systemPrompt)),
     getConstraints: (viewer) =>
-      Effect.map(get(viewer), Option.match({ onNone: () => [], onSome: ({ data }) => data.constraints })).pipe(
-        Effect.withSpan("CoreMemory.getConstraints")
+      operation(
+        "getConstraints",
+        viewer,
+        (viewer) => Effect.map(get(viewer), Option.match({ onNone: () => [], onSome: ({ data }) => data.constraints }))
       ),
     updateConstraints: (viewer, constraints) =>
-      records.modify(Viewer.exactly(viewer), idOf(viewer), (identity) => ({ ...identity, constraints })).pipe(
-        Effect.withSpan("CoreMemory.updateConstraints")
+      operation(
+        "updateConstraints",
+        viewer,
+        (viewer) => records.modify(Viewer.exactly(viewer), idOf(viewer), (identity) => ({ ...identity, constraints }))
       )
   }
 })
 
 /** Provides `CoreMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<CoreMemory, never, MemoryStore> = Layer.effect(CoreMemory, make)
+
+const operation = <A>(name: string, viewer: Viewer.Any, call: (viewer: Viewer.Any) => Io<A>): Io<A> =>
+  Effect.withSpan(Viewer.required(name, viewer, call), `CoreMemory.${name}`)
 
 const scopeOf = (viewer: Viewer.Any): MemoryScope.MemoryScope => {
   const agent = { agentId: Viewer.isSystem(viewer) ? undefined : viewer.agentId }

@@ -155,7 +155,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
-    addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.withNameAsSummary(entity.data.name, entity)),
+    addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.withNameAsSummary(entity.data?.name, entity)),
     relate: (viewer, relationship) => alone(relate(graph, viewer, relationship)),
     unrelate: (viewer, { from, to, type }) => alone(unrelate(graph, viewer, { from, to, type })),
     relationships: (viewer, id, options = {}) => relationships(graph, viewer, id, options),

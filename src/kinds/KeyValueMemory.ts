@@ -7,6 +7,7 @@
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,7 +19,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import { deriveSummary, type Draft, foldCase, importanceOf, recencyOf } from "../domain/MemoryRecord.ts"
+import { deriveSummary, type Draft, foldCase, importanceOf, maxBody, recencyOf } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import { invalid } from "../domain/Validation.ts"
@@ -107,24 +108,23 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
       redaction: yield* Redaction.over(store),
       records: yield* TypedMemory.make(MemoryKind.entry)
     }
-    const span = <A>(name: string, self: Io<A>) =>
-      Effect.withSpan(self, `KeyValueMemory.${name}`, { attributes: { namespace } })
+    const run = <A>(name: string, viewer: Viewer.Any, call: () => Io<A>) =>
+      Effect.withSpan(Viewer.required(name, viewer, call), `KeyValueMemory.${name}`, { attributes: { namespace } })
 
     return {
-      set: (viewer, key, value, metadata) => span("set", write(within, "set", viewer, [{ key, value, metadata }])),
-      get: (viewer, key) => span("get", Effect.map(find(within, viewer, key), Option.map(valueOf))),
-      has: (viewer, key) => span("has", Effect.map(find(within, viewer, key), Option.isSome)),
-      delete: (viewer, key) => span("delete", forget(within, viewer, key)),
-      clear: (viewer, selection = {}) => {
-        const isSelected = selects(selection)
-        return span("clear", remove(within, viewer, isSelected))
-      },
-      keys: (viewer) => span("keys", Effect.map(all(within, viewer), (found) => found.map(({ data }) => data.key))),
-      entries: (viewer) => span("entries", Effect.map(all(within, viewer), (found) => found.map(entryOf))),
-      size: (viewer) => span("size", Effect.map(all(within, viewer), ({ length }) => length)),
-      batchWrite: (viewer, entries) => span("batchWrite", write(within, "batchWrite", viewer, entries)),
-      search: (viewer, text, limit) => span("search", search(within, viewer, text, limit)),
-      prune: (viewer, olderThan) => span("prune", remove(within, viewer, ({ record }) => recencyOf(record) < olderThan))
+      set: (viewer, key, value, metadata) =>
+        run("set", viewer, () => write(within, "set", viewer, [{ key, value, metadata }])),
+      get: (viewer, key) => run("get", viewer, () => Effect.map(find(within, viewer, key), Option.map(valueOf))),
+      has: (viewer, key) => run("has", viewer, () => Effect.map(find(within, viewer, key), Option.isSome)),
+      delete: (viewer, key) => run("delete", viewer, () => forget(within, viewer, key)),
+      clear: (viewer, selection = {}) => run("clear", viewer, () => remove(within, viewer, selects(selection))),
+      keys: (viewer) => run("keys", viewer, () => Effect.map(all(within, viewer), Arr.map(({ data }) => data.key))),
+      entries: (viewer) => run("entries", viewer, () => Effect.map(all(within, viewer), Arr.map(entryOf))),
+      size: (viewer) => run("size", viewer, () => Effect.map(all(within, viewer), ({ length }) => length)),
+      batchWrite: (viewer, entries) => run("batchWrite", viewer, () => write(within, "batchWrite", viewer, entries)),
+      search: (viewer, text, limit) => run("search", viewer, () => search(within, viewer, text, limit)),
+      prune: (viewer, olderThan) =>
+        run("prune", viewer, () => remove(within, viewer, ({ record }) => recencyOf(record) < olderThan))
     }
   })
 
@@ -346,9 +346,6 @@ const draftOf = (
     source: metadata.source === undefined ? undefined : { reference: metadata.source }
   }
 }
-
-/** Greatest length of a record's body, in UTF-16 units. */
-const maxBody = 65_536
 
 /** Returns the record's fields for a value. A string that fits becomes the body. Any other value is in `data`, and as text in the body. */
 const toRecord = (

@@ -43,7 +43,7 @@ export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<Knowle
 /** Makes the service over the `MemoryStore` in the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.vault), (entries) => ({
   store: (viewer, entry) =>
-    entries.put(viewer, withNameAsSummary(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
+    entries.put(viewer, withNameAsSummary(entry.data?.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
   findByCategory: (viewer, category) =>
     entries.all(viewer, { where: { "data.category": { eq: category } } }).pipe(
       Effect.withSpan("KnowledgeVault.findByCategory")

@@ -54,7 +54,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   return {
     storeProcedure: (viewer, procedure) =>
-      procedures.put(viewer, withNameAsSummary(procedure.data.name, procedure)).pipe(
+      procedures.put(viewer, withNameAsSummary(procedure.data?.name, procedure)).pipe(
         Effect.withSpan("ProceduralMemory.storeProcedure")
       ),
     findProcedures: (viewer, context) =>

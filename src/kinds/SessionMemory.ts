@@ -20,10 +20,9 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
-import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { byRecency, deriveSummary, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import { Global, key, MemoryScope, same } from "../domain/MemoryScope.ts"
+import { byRecency, deriveSummary, type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
+import { Global, MemoryScope, same } from "../domain/MemoryScope.ts"
 import type * as Payload from "../domain/Payload.ts"
 import { check } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -100,8 +99,9 @@ export interface Service {
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
 /**
- * Largest number of learnings of one session, by type. A session forgets its oldest learnings beyond this number. `Retention` keeps fewer:
- * the cap of the kind `learning` is 100 for all types of one session together.
+ * Largest number of learnings of one session, by type. After each recording, the session reads its stored learnings of the type, including
+ * those of other processes, and forgets the oldest beyond this number. `Retention` keeps fewer: the cap of the kind `learning` is 100 for
+ * all types of one session together.
  */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
@@ -120,19 +120,6 @@ const Scoped = Schema.Struct({ scope: MemoryScope })
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
-  const running = new Map<string, { retained: ReadonlyArray<RetainedLearning>; count: number }>()
-
-  /** Returns the stored learnings of a session, in an object that all running sessions with the same `key` share. */
-  const openSession = (key: string, retained: ReadonlyArray<RetainedLearning>) =>
-    Effect.acquireRelease(
-      Effect.sync(() => {
-        const session = running.get(key) ?? { retained, count: 0 }
-        running.set(key, session)
-        session.count++
-        return session
-      }),
-      (session) => Effect.sync(() => --session.count === 0 && running.delete(key))
-    )
 
   /** Returns all learnings of the sessions that the viewer sees, newest first. */
   const learningsOf = (viewer: Viewer.Any) => {
@@ -143,13 +130,28 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     )
   }
 
-  const recent = (viewer: Viewer.Any, type: Learning["type"], limit: number) => {
-    const { filter, reader } = sessionReader(viewer)
-    return learnings.list(reader, { where: { ...filter.where, "data.type": { eq: type } }, limit })
-  }
+  const recent = (op: string, viewer: Viewer.Any, type: Learning["type"], limit: number) =>
+    Viewer.required(op, viewer, (viewer) => {
+      const { filter, reader } = sessionReader(viewer)
+      return learnings.list(reader, { where: { ...filter.where, "data.type": { eq: type } }, limit })
+    }).pipe(Effect.withSpan(`SessionMemory.${op}`))
+
+  /** Forgets the oldest learnings of this type and of exactly this scope, if more than `caps[type]` are stored. Keeps `last`. */
+  const forgetExcess = (viewer: Viewer.Any, scope: MemoryScope, type: Learning["type"], last: MemoryRecord) =>
+    Effect.gen(function*() {
+      const { items } = yield* store.list(viewer, {
+        kinds: [learnings.kind.name],
+        scope,
+        where: { ...notNarrower(scope), "data.type": { eq: type } },
+        limit: 1_000
+      })
+      const older = items.filter(({ id }) => id !== last.id).sort(lastRecordedFirst)
+      yield* store.forget(viewer, older.slice(caps[type] - 1).map(({ id }) => id))
+    })
 
   const start = (viewer: Viewer.Viewer, sessionId: string) =>
     Effect.gen(function*() {
+      if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("start")
       const { scope } = yield* check("start", Scoped, { scope: { ...Viewer.idsOf(viewer), sessionId } })
       if (viewer.sessionId !== undefined && !same(viewer.sessionId, sessionId)) {
         const message = "a viewer starts only the session that it names"
@@ -160,14 +162,6 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = sessionReader(viewer)
       const known = yield* learningsOf(viewer)
       const loaded = yield* Effect.forEach(mostConfident(known), ({ id }) => learnings.get(reader, id))
-      // earlier learnings of this session id count towards `caps`. A viewer without ids and with reach `exact` does not see them, so `own`,
-      // which has the session id, reads them
-      const earlier = hasNoIds(viewer) ? yield* learningsOf(own) : known
-      const session = yield* openSession(
-        JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
-        earlier.filter((record) => key(record.scope) === key(scope)).reverse()
-          .map(({ data, id }) => ({ id, type: data["type"] }))
-      )
       const hasEnded = yield* Ref.make(false)
       // the `record…` methods and `end` of a session run one at a time
       const exclusively = (yield* Effect.makeSemaphore(1)).withPermits(1)
@@ -194,9 +188,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             confidence,
             summary: rest.length === 0 ? undefined : deriveSummary(text)
           })
-          const [evicted, retained] = capped([...session.retained, { id: made.record.id, type: data.type }], data.type)
-          session.retained = retained
-          yield* store.forget(own, evicted)
+          yield* forgetExcess(own, scope, data.type, made.record)
           return made
         })
 
@@ -221,13 +213,14 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   return {
     start,
     search: (viewer, text, limit = 10) => {
-      const { filter, reader } = sessionReader(viewer)
-      return Effect.withSpan(learnings.search(reader, { ...filter, text, limit }), "SessionMemory.search")
+      const searched = Viewer.required("search", viewer, (viewer) => {
+        const { filter, reader } = sessionReader(viewer)
+        return learnings.search(reader, { ...filter, text, limit })
+      })
+      return Effect.withSpan(searched, "SessionMemory.search")
     },
-    getRecentErrorSolutions: (viewer, limit = 10) =>
-      Effect.withSpan(recent(viewer, "error", limit), "SessionMemory.getRecentErrorSolutions"),
-    getRecentSummaries: (viewer, limit = 10) =>
-      Effect.withSpan(recent(viewer, "summary", limit), "SessionMemory.getRecentSummaries")
+    getRecentErrorSolutions: (viewer, limit = 10) => recent("getRecentErrorSolutions", viewer, "error", limit),
+    getRecentSummaries: (viewer, limit = 10) => recent("getRecentSummaries", viewer, "summary", limit)
   }
 })
 
@@ -262,16 +255,6 @@ const mostConfident = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<Memo
     .slice(0, 20)
 }
 
-interface RetainedLearning {
-  readonly id: MemoryId
-  readonly type: unknown
-}
-
-/** Applies `caps[type]` to learnings that are ordered oldest first. Returns the ids to forget, and the learnings that stay. */
-const capped = (
-  all: ReadonlyArray<RetainedLearning>,
-  type: Learning["type"]
-): [ReadonlyArray<MemoryId>, ReadonlyArray<RetainedLearning>] => {
-  const evicted = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
-  return [evicted, evicted.length === 0 ? all : all.filter(({ id }) => !evicted.includes(id))]
-}
+/** Orders learnings: last stored first. Of learnings of the same millisecond, the one with the greater id was stored later. */
+const lastRecordedFirst = (a: MemoryRecord, b: MemoryRecord): number =>
+  recencyOf(b) - recencyOf(a) || (a.id < b.id ? 1 : -1)

@@ -85,8 +85,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   return {
     recordEpisode: (viewer, episode) =>
       episodes.put(viewer, {
-        ...withNameAsSummary(episode.data.task.action, episode),
-        importance: episode.importance ?? importanceOf[episode.data.task.outcome === "failure" ? "high" : "medium"]
+        ...withNameAsSummary(episode.data?.task?.action, episode),
+        importance: episode.importance ?? importanceOf[episode.data?.task?.outcome === "failure" ? "high" : "medium"]
       }).pipe(Effect.withSpan("TaskMemory.recordEpisode")),
     queryEpisodes: (viewer, episodeQuery) =>
       query(

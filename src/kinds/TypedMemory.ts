@@ -106,10 +106,13 @@ export interface TypedMemory<in out A> {
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Uses the name as summary if a draft has none. The record can then be found by its name or by a link `[[Name]]`. */
-export const withNameAsSummary = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
+/**
+ * Uses the name as summary if a draft has none. The record can then be found by its name or by a link `[[Name]]`. The draft of an untyped
+ * program may have no name. Its summary stays absent, and `put` refuses its `data`.
+ */
+export const withNameAsSummary = <A>(name: string | undefined, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
-  summary: draft.summary ?? (deriveSummary(name) || undefined)
+  summary: draft.summary ?? (deriveSummary(name ?? "") || undefined)
 })
 
 /** Returns the value of an Option. Fails with `not_found` if the Option is `None`. @internal */

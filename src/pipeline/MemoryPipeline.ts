@@ -25,7 +25,7 @@ import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import { type Message, Role } from "../domain/Message.ts"
 import { tokensIn } from "../domain/PromptText.ts"
-import { check } from "../domain/Validation.ts"
+import { check, refuseOptions, timeIssues } from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
@@ -33,7 +33,7 @@ import * as EventLoop from "../host/EventLoop.ts"
 import * as Redaction from "../host/Redaction.ts"
 import * as EmbeddingSync from "../storage/EmbeddingSync.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import type { Fact } from "./Extraction.ts"
+import { type Fact, MaxFacts } from "./Extraction.ts"
 import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
@@ -151,8 +151,9 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 export interface Service {
   /**
    * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
-   * message. Fails with `model`, which is retryable, if the model's answer is prose, JSON of another shape or longer than 262,144
-   * characters. Nothing is then written. An explicit empty list in the answer means that there are no facts.
+   * message, if a list `sequence` does not have one number per message, or if `maxFacts` or `ttl` is invalid. Fails with `model`, which is
+   * retryable, if the model's answer is prose, JSON of another shape or longer than 262,144 characters. Nothing is then written. An
+   * explicit empty list in the answer means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -188,6 +189,17 @@ export interface Service {
 /** Schema of messages. It has only the fields that every message must have. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
+const isMaxFacts = Schema.is(MaxFacts)
+
+/** Lists the violations in the options of a run over `count` messages. Each text begins with the name of an option. */
+const issuesOf = ({ maxFacts, sequence, ttl }: Options, count: number): ReadonlyArray<string> => [
+  ...(maxFacts === undefined || isMaxFacts(maxFacts) ? [] : ["maxFacts: expected an integer of 1..256"]),
+  ...(Array.isArray(sequence) && sequence.length !== count
+    ? [`sequence: expected one number per message: ${count}, not ${sequence.length}`]
+    : []),
+  ...timeIssues("ttl", ttl, { least: 0, infinite: true })
+]
+
 /** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
 
@@ -208,7 +220,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         viewer,
         (viewer) =>
           Effect.zipRight(
-            check(op, Messages, messages),
+            Effect.zipRight(check(op, Messages, messages), refuseOptions(op, issuesOf(options, messages.length))),
             redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
               Redaction.messages(redaction, viewer, messages),
               (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)

@@ -9,6 +9,7 @@ import * as PromptText from "../../src/domain/PromptText.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import type * as MemoryTool from "../../src/host/MemoryTool.ts"
+import * as Redaction from "../../src/host/Redaction.ts"
 import { stores } from "../stores.ts"
 
 const ada = Viewer.make({ userId: "ada" })
@@ -67,6 +68,31 @@ const escapes = [
 ]
 
 describe.each(used)("files of MemoryFileCommands in the store %s", (name) => {
+  it.live("`create` and `rename` refuse a path that the store would redact, and write nothing", () =>
+    Effect.gen(function*() {
+      const call = yield* caller(ada)
+      const refusal = "invalid_draft: Error: The path contains a secret, such as a key or an e-mail address, " +
+        "and would be redacted. Please use another path."
+      const create = (path: string) => call({ command: "create", path, file_text: "tea" })
+      const rename = (from: string, to: string) => call({ command: "rename", old_path: from, new_path: to })
+      assert.strictEqual(yield* create("/memories/ann@example.org.md"), refusal)
+      assert.strictEqual(yield* create("/memories/people/sk-a1B2c3D4e5F6g7H8.md"), refusal)
+      assert.strictEqual(
+        yield* create("/memories/ann/example.org.md"),
+        "File created successfully at: /memories/ann/example.org.md"
+      )
+      assert.strictEqual(yield* rename("/memories/ann/example.org.md", "/memories/ann@example.org.md"), refusal)
+      assert.strictEqual(yield* rename("/memories/ann", "/memories/ann@example.org"), refusal)
+      const { list } = yield* MemoryService.MemoryService
+      const { items } = yield* list({}).pipe(MemoryService.as(ada))
+      assert.deepStrictEqual(items.map(({ metadata }) => metadata["path"]), ["/memories/ann/example.org.md"])
+      assert.strictEqual(
+        yield* rename("/memories/ann", "/memories/bea"),
+        "Successfully renamed /memories/ann to /memories/bea"
+      )
+      assert.strictEqual(yield* bodyOf("/memories/bea/example.org.md"), "tea")
+    }).pipe(Effect.provide(Layer.provide(layerOf(name), Redaction.layer({ emails: true })))))
+
   it.live("the commands create, view, edit, rename and delete files, and return the answers that Anthropic documents", () =>
     Effect.gen(function*() {
       const call = yield* caller(ada)

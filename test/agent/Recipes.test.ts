@@ -3,11 +3,16 @@
  * runs both programs.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 
-const recipes = readFileSync(join(import.meta.dirname, "../../docs/recipes.md"), "utf8")
-const [without, with_] = Array.from(recipes.matchAll(/^```ts\n([^]*?)^```$/gm), ([, code]) => code!.split("\n"))
+const root = join(import.meta.dirname, "../..")
+
+/** Returns the programs of a page. */
+const programsOf = (page: string): ReadonlyArray<string> =>
+  Array.from(readFileSync(join(root, page), "utf8").matchAll(/^```ts\n([^]*?)^```$/gm), ([, code]) => code!)
+
+const [without, with_] = programsOf("docs/recipes.md").map((code) => code.split("\n"))
 
 /** Returns the length of the longest common subsequence. */
 const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
@@ -27,5 +32,14 @@ describe("an agent of @effect/ai", () => {
     const changed = without!.length - same + (with_!.length - same)
     assert.isAbove(changed, 0)
     assert.isAtMost(changed, 25)
+  })
+
+  it("every program in README.md and docs that asks a model with the memory tools begins a turn with `turnStart` before it asks", () => {
+    const pages = ["README.md", ...readdirSync(join(root, "docs")).map((file) => join("docs", file))]
+    const agents = pages.filter((page) => page.endsWith(".md")).flatMap(programsOf).filter((code) =>
+      /MemoryToolkit\.toolkit|MemoryTools\.make/.test(code) && /\.(generateText|streamText)\(/.test(code)
+    )
+    assert.isAtLeast(agents.length, 2)
+    for (const code of agents) assert.match(code, /yield\* (?:memory\.)?turnStart\n[^]*?\.(generateText|streamText)\(/)
   })
 })

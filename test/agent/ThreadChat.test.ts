@@ -299,6 +299,88 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
+  const cycle: { self?: unknown } = {}
+  cycle.self = cycle
+  const deep = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels))
+  /** Values of which at least one rule of strict JSON does not hold, and what the model is sent of them. */
+  const results: ReadonlyArray<readonly [unknown, unknown]> = [
+    [undefined, null],
+    [Symbol("a"), null],
+    [{ text: "x", note: undefined, at: new Date(0) }, { text: "x", at: "1970-01-01T00:00:00.000Z" }],
+    [{ n: NaN, many: [Infinity, undefined, 1n] }, { n: null, many: [null, null, "1"] }],
+    [{ "\ud83d": "cut \ud83d" }, { "\ufffd": "cut \ufffd" }],
+    [JSON.parse("{\"__proto__\":{\"a\":1},\"b\":1}"), { b: 1 }],
+    [{ toJSON: () => "custom" }, "custom"],
+    [{ bytes: new Uint8Array([1, 2, 3]) }, { bytes: "AQID" }],
+    [new Map([["a", 1]]), {}],
+    [deep(58), deep(58)],
+    [
+      Object.create(null, { a: { enumerable: true, get: () => assert.fail("read") } }),
+      "[a value that JSON cannot express]"
+    ],
+    [cycle, "[a value that JSON cannot express]"],
+    [deep(100_000), "[a value that JSON cannot express]"]
+  ]
+  const page = Toolkit.make(Tool.make("page", { parameters: { url: Schema.Any }, success: Schema.Any }))
+
+  it.scoped("every result and every parameter of a tool is stored as `JSON.stringify` writes it, and fails no chat", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      for (const [n, [value, sent]] of results.entries()) {
+        for (const way of ["text", "stream"]) {
+          const { asked, model } = scripted([call("page", { url: value })], [text("Fine.")])
+          yield* Effect.gen(function*() {
+            const chat = yield* MemoryToolkit.chat(`${way} ${n}`)
+            const options = { prompt: "read", toolkit: yield* page }
+            yield* way === "text"
+              ? Effect.asVoid(chat.generateText(options))
+              : Stream.runDrain(chat.streamText(options))
+            yield* chat.generateText({ prompt: [] })
+          }).pipe(
+            MemoryService.as(ada),
+            Effect.provide([model, page.toLayer({ page: () => Effect.succeed(value) })]),
+            Effect.provideService(Threads.Threads, threads)
+          )
+          const parts = asked[1]!.prompt.content.flatMap((message) =>
+            message.role === "assistant" || message.role === "tool" ? message.content : []
+          )
+          assert.deepStrictEqual(
+            parts.flatMap((part) => part.type === "tool-result" ? [part.result] : []),
+            [sent],
+            `${way} ${n}`
+          )
+          assert.lengthOf(parts, 2)
+        }
+      }
+    }))
+
+  it.scoped("a tool without a result schema is stored, and what is nested too deep for the store becomes its JSON text", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const lamp = Toolkit.make(Tool.make("lamp"), Tool.make("tree", { success: Schema.Any }))
+      const tree = { type: "tool-call", id: "other", name: "tree", params: {} } as const
+      const { asked, model } = scripted([call("lamp", {}), tree], [text("Fine.")])
+      yield* Effect.gen(function*() {
+        const chat = yield* MemoryToolkit.chat("a")
+        yield* chat.generateText({ prompt: "light", toolkit: yield* lamp })
+        yield* chat.generateText({ prompt: [] })
+      }).pipe(
+        MemoryService.as(ada),
+        Effect.provide([
+          model,
+          lamp.toLayer({ lamp: () => Effect.void, tree: () => Effect.succeed({ near: 1, far: deep(70) }) })
+        ]),
+        Effect.provideService(Threads.Threads, threads)
+      )
+      const [unit, grown] = asked[1]!.prompt.content.flatMap((message) =>
+        message.role === "tool" ? message.content.map(({ result }) => result) : []
+      )
+      assert.isNull(unit)
+      assert.strictEqual(JSON.stringify(grown).match(/\[/g)?.length, 70)
+      assert.include(JSON.stringify(grown), `["${"[".repeat(13)}]`)
+      assert.propertyVal(grown, "near", 1)
+    }))
+
   it.scoped("a chat sends the model nothing of another user's thread that has the same name", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { assertNone, assertSome } from "@effect/vitest/utils"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
@@ -10,7 +11,7 @@ import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import { ada, down, draft, heard, over, pilot, reason, run, service } from "./Service.ts"
+import { ada, down, draft, heard, over, pilot, reason, run, service, settled } from "./Service.ts"
 
 describe("MemoryService", () => {
   it.effect("operations on records act for the current viewer; another viewer can neither read, update nor forget the record", () =>
@@ -238,6 +239,59 @@ describe("MemoryService.instructions", () => {
         yield* memory.turnStart
       }).pipe(MemoryService.as(ada), Effect.provide(counting(state)))
       assert.deepStrictEqual(state.seeds, ["default", "default"])
+    }))
+
+  it.effect("a tenant whose instruction files cannot be stored makes no other tenant wait, stored before or not", () =>
+    Effect.gen(function*() {
+      const stored: Array<string> = []
+      const hangs = Layer.succeed(InstructionFiles.InstructionFiles, {
+        load: Effect.succeed({ files: [file], issues: [] }),
+        render: Effect.succeed(""),
+        seed: ({ tenant }) =>
+          tenant === "acme" ? Effect.never : Effect.sync(() => {
+            stored.push(tenant)
+            return []
+          })
+      })
+      yield* Effect.gen(function*() {
+        const memory = yield* service
+        yield* memory.turnStart.pipe(MemoryService.as(ada))
+        const hanging = yield* Effect.fork(memory.turnStart.pipe(MemoryService.as(acme)))
+        yield* Effect.yieldNow()
+        const other = Viewer.make({ userId: "ada", tenant: "other" })
+        for (const viewer of [ada, other]) {
+          const turn = yield* Effect.fork(
+            Effect.zip(memory.turnStart, memory.instructions).pipe(MemoryService.as(viewer))
+          )
+          yield* settled
+          assert.isNotNull(turn.unsafePoll(), viewer.tenant)
+        }
+        assert.isNull(hanging.unsafePoll())
+        yield* Fiber.interrupt(hanging)
+      }).pipe(Effect.provide(MemoryService.layer().pipe(Layer.provide([hangs, MemoryStore.layerInMemory]))))
+      assert.deepStrictEqual(stored, ["default", "other"])
+    }))
+
+  it.effect("a value that is not a Viewer stores and sees no instruction files; the calls succeed, and an event gives the reason", () =>
+    Effect.gen(function*() {
+      const state = { broken: false, seeds: [] }
+      const others = [undefined, {}, { tenant: "default", userId: "ada", reach: "exact" }] as ReadonlyArray<
+        Viewer.Viewer
+      > // not viewers, in spite of the type
+      yield* Effect.gen(function*() {
+        const memory = yield* service
+        for (const other of others) {
+          for (const call of [memory.turnStart, memory.instructions]) {
+            const { events, result } = yield* heard(MemoryService.as(other)(call))
+            assert.isTrue(result === undefined || result === "")
+            assert.deepStrictEqual(
+              events.map((event) => event._tag === "memory_degraded" && [event.part, event.error.reason]),
+              [["instructions", "invalid_scope"]]
+            )
+          }
+        }
+      }).pipe(Effect.provide(counting(state)))
+      assert.deepStrictEqual(state.seeds, [])
     }))
 
   it.effect("instruction files are rendered but not stored as records if memory is disabled", () =>

@@ -339,6 +339,45 @@ law(
 )
 
 law(
+  "a `filter` that throws fails the append with `unavailable`, and no message is appended",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const filter = ({ content }: Message.Message) => {
+        if (content === "bad") throw new TypeError("the filter broke")
+        return true
+      }
+      const outbox = yield* opened(store, { extract }, { trigger: never, filter })
+      const { reason } = yield* Effect.flip(outbox.append(ada, "s", users("fine", "bad")))
+      assert.strictEqual(reason, "unavailable")
+      assert.deepInclude(yield* outbox.status, { waiting: 0, deadLetters: 0 })
+      assert.strictEqual(yield* outbox.append(ada, "s", users("fine")), 0)
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["fine"]])
+    })
+)
+
+law(
+  "an Outbox with a `ttl`, an `extractor` or a `maxFacts` that is invalid fails with `invalid_draft` when it is made",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const error = yield* Effect.flip(opened(store, model(), {
+        extractor: "foo" as "ingest", // an invalid text, as a configuration file may contain it
+        options: { maxFacts: 0, ttl: "abc" as "1 day" } // an invalid text, as a configuration file may contain it
+      }))
+      assert.deepStrictEqual(error.detail, {
+        issues: [
+          "extractor: expected \"pipeline\" or \"ingest\"",
+          "options.maxFacts: expected 1 to 256",
+          "options.ttl: expected a time, 0 ms or more, such as \"10 seconds\" or Duration.infinity"
+        ]
+      })
+    })
+)
+
+law(
   "an append of an invalid message fails with `invalid_draft` and stores none of its messages",
   (opened) =>
     Effect.gen(function*() {

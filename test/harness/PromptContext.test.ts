@@ -7,6 +7,7 @@ import { MemoryRecord, type Source } from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Injection from "../../src/harness/Injection.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 const record = (summary: string, scope: MemoryScope, createdAt: number, source: Partial<Source> = {}) =>
@@ -68,6 +69,23 @@ describe("Injection.renderIndex", () => {
     )
     assert.notInclude(Injection.renderIndex(many(30, "global"), { maxEntries: 30 }).text, "not shown")
   })
+
+  it.effect("the index says that there may be more if it shows all records that were read, and the store has more", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const drafts = Array.from({ length: 1_001 }, (_, n) => ({ scope: pilot, kind: "user", body: `Fact ${n}` }))
+      yield* store.put(Viewer.system(), drafts.slice(1))
+      const { index } = yield* MemoryService.MemoryService
+      assert.notInclude((yield* index).text, "more")
+      yield* store.put(Viewer.system(), drafts.slice(0, 1))
+      const { ids, leftOut, text } = yield* index
+      assert.lengthOf(ids, 1_000)
+      assert.strictEqual(leftOut, 0)
+      assert.isTrue(text.endsWith("\n\n… and there may be more, not shown"))
+    }).pipe(
+      MemoryService.as(Viewer.make({ agentId: "pilot" })),
+      Effect.provide(MemoryService.layerTest({ spec: { maxIndexEntries: 2_000 } }))
+    ))
 
   it("a scope with few records is shown completely, even if other scopes have many records", () => {
     const records = [...many(100, "global", 1_000), ...many(2, pilot), ...many(100, run, 500)]

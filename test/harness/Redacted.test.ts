@@ -279,6 +279,18 @@ describe("Redaction", () => {
       assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
+  it.effect("`customExtract` may return strings and values that are no facts under redaction, as without redaction", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const remember = (facts: ReadonlyArray<unknown>) =>
+        Effect.map(
+          memory.remember([Message.user("x")], { scope, customExtract: () => Effect.succeed(facts as never) }),
+          ({ mutations }) => mutations.map((mutation) => mutation._tag === "Put" ? mutation.draft.body : undefined)
+        )
+      assert.deepStrictEqual(yield* remember([`Her key is ${secret}`]), ["Her key is (redacted key)"])
+      assert.deepStrictEqual(yield* remember([null, { text: "Her cat is old" }]), ["Her cat is old"])
+    }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
+
   it.effect("is off by default, so texts are stored unchanged", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)

@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
+import { runInNewContext } from "node:vm"
 import { ScopeId } from "../../src/domain/MemoryScope.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 import * as Resume from "../../src/harness/Resume.ts"
@@ -195,6 +196,65 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.include(error.message, "turn")
         assert.notInclude(JSON.stringify(error) + error.message, "hunter2")
       }))
+
+    law(
+      "`save` and `resume` refuse a spec with a value of which JSON loses a part, such as an instance of a class",
+      (resume) =>
+        Effect.gen(function*() {
+          class Secret {
+            readonly #value: number
+            constructor(value: number) {
+              this.#value = value
+            }
+            read() {
+              return this.#value
+            }
+          }
+          const pairs: ReadonlyArray<readonly [unknown, unknown]> = [
+            [new URLSearchParams("a=1"), new URLSearchParams("a=2")],
+            [new Headers({ a: "1" }), new Headers({ a: "2" })],
+            [new ArrayBuffer(2), new ArrayBuffer(3)],
+            [Symbol("a"), Symbol("b")],
+            [[Symbol("a")], [null]],
+            [new Date(NaN), null],
+            [new Secret(1), new Secret(2)],
+            [{ deep: [new Secret(1)] }, { deep: [{}] }],
+            [Object.create({ a: 1 }), {}],
+            [new Number(NaN), null],
+            [{
+              toJSON: () =>
+                new Set([1])
+            }, {}]
+          ]
+          for (const [value, other] of pairs) {
+            const error = yield* Effect.flip(resume.save("lost", { value }, at))
+            assert.strictEqual(error.reason, "invalid_draft")
+            yield* resume.save("lost", { value: 1 }, at)
+            for (const spec of [{ value }, { value: [value, other] }]) {
+              assert.deepInclude(yield* Effect.flip(resume.resume("lost", spec)), { reason: "invalid_draft" })
+            }
+          }
+        })
+    )
+
+    law(
+      "a spec may have dates, objects without a prototype, objects of another realm, and instances of a `Schema.Class`",
+      (resume) =>
+        Effect.gen(function*() {
+          class Config extends Schema.Class<Config>("Config")({ name: Schema.String }) {}
+          const values = [
+            new Date(0),
+            Object.assign(Object.create(null), { a: 1 }),
+            runInNewContext("({ a: [1] })"),
+            new Config({ name: "a" }),
+            MemorySpec.make()
+          ]
+          for (const value of values) {
+            const saved = yield* resume.save("kept", { value }, at)
+            assertSome(yield* resume.resume("kept", { value: JSON.parse(JSON.stringify(value)) }), saved)
+          }
+        })
+    )
 
     law("a ResumeError can be encoded as JSON and decoded from it", (resume) =>
       Effect.gen(function*() {

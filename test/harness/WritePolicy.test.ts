@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
+import type { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
@@ -94,6 +95,94 @@ describe("MemoryService under `globalWrites: deny`", () => {
       assert.strictEqual(error.reason, "not_owned")
       assert.lengthOf(yield* store.history(system, id), 2)
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+})
+
+describe("the write rules", () => {
+  const refused = [
+    { spec: { globalWrites: "deny" }, origin: "user" },
+    { spec: {}, origin: "agent" },
+    { spec: {}, origin: "pipeline" }
+  ] as const
+  for (const { origin, spec } of refused) {
+    const rules = `${JSON.stringify(spec)} and origin \`${origin}\``
+    for (const end of ["forgotten", "expired"]) {
+      it.effect(`a Put cannot take the id of ${end === "expired" ? "an" : "a"} ${end} Global record with ${rules}`, () =>
+        Effect.gen(function*() {
+          const memory = yield* service
+          const store = yield* MemoryStore.MemoryStore
+          const system = Viewer.system()
+          const [all] = yield* store.put(system, [{
+            scope: "global",
+            kind: "user",
+            body: "all",
+            ...(end === "expired" && { expiresAt: 1_000 })
+          }])
+          const { id } = all!.record
+          yield* end === "expired" ? TestClock.adjust("2 seconds") : store.forget(system, [id])
+          const attempts: ReadonlyArray<MemoryService.Operation<unknown>> = [
+            memory.put(draft("mine", { id }), { origin }),
+            memory.apply([{ _tag: "Put", draft: draft("fine") }, { _tag: "Put", draft: draft("mine", { id }) }], {
+              origin
+            })
+          ]
+          for (const attempt of attempts) assert.strictEqual(yield* reason(attempt), "not_owned")
+          assert.lengthOf((yield* memory.list({})).items, 0)
+          const [last] = yield* store.history(system, id)
+          assert.strictEqual(last!.scope, "global")
+        }).pipe(run(ada, { spec })))
+    }
+
+    it.effect(`a Put may take the id of a forgotten record of the viewer, or an unused id, with ${rules}`, () =>
+      Effect.gen(function*() {
+        const memory = yield* service
+        const { record } = yield* memory.put(draft("old"))
+        yield* memory.forget(record.id)
+        for (const id of [record.id, MemoryId.stableId("unused")]) {
+          assert.strictEqual((yield* memory.put(draft(`new ${id}`, { id }), { origin })).outcome, "created")
+        }
+      }).pipe(run(ada, { spec })))
+
+    it.effect(`malformed drafts and mutations fail as they do without rules, with ${rules}`, () =>
+      Effect.gen(function*() {
+        const memory = yield* service
+        const store = yield* MemoryStore.MemoryStore
+        const drafts: ReadonlyArray<unknown> = [
+          null,
+          undefined,
+          5,
+          {},
+          { kind: "user", body: "x" },
+          { scope: null, kind: "user", body: "x" },
+          { scope: { userId: 5 }, kind: "user", body: "x" },
+          { scope: {}, kind: "user", body: "x" },
+          { scope: "global ", kind: "user", body: "x" },
+          { scope: { userId: "ada" }, id: 5, kind: "user", body: "x" }
+        ]
+        const batches: ReadonlyArray<unknown> = [
+          {},
+          [null],
+          ["Put"],
+          [{}],
+          [{ _tag: "Put" }],
+          [{ _tag: "Nope", id: MemoryId.stableId("a") }],
+          [{ _tag: "Restore", id: MemoryId.stableId("a"), revision: "1" }],
+          [{ _tag: "Forget" }],
+          ...drafts.map((draft) => [{ _tag: "Put", draft }])
+        ]
+        const asDrafts = drafts as ReadonlyArray<Draft> // not drafts, in spite of the type
+        const asBatches = batches as ReadonlyArray<ReadonlyArray<MemoryMutation>> // not mutations, either
+        const ruled = [
+          ...yield* Effect.forEach(asDrafts, (draft) => reason(memory.put(draft, { origin }))),
+          ...yield* Effect.forEach(asBatches, (batch) => reason(memory.apply(batch, { origin })))
+        ]
+        const others = [
+          ...yield* Effect.forEach(asDrafts, (draft) => reason(store.put(ada, [draft], { origin }))),
+          ...yield* Effect.forEach(asBatches, (batch) => reason(store.apply(ada, batch, { origin })))
+        ]
+        assert.deepStrictEqual(ruled, others)
+        assert.include(ruled, "invalid_draft")
+      }).pipe(run(ada, { spec })))
+  }
 })
 
 describe("MemoryService.forgetAll", () => {

@@ -1,3 +1,4 @@
+import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -5,6 +6,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import { layerEmbedder } from "../../src/agent/MemoryToolkit.ts"
 import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
@@ -50,6 +52,27 @@ describe("Embedder.make", () => {
         assert.deepInclude(defect, { reason: "invalid_draft" })
       }
       yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
+    }))
+
+  it.effect("dimensions that are not a whole number of 1 or more cause a defect with the reason `invalid_draft`", () =>
+    Effect.gen(function*() {
+      const { service } = backend()
+      for (const dimensions of [0, -1, 1.5, NaN, Infinity]) {
+        const made = Embedder.make({ ...service, dimensions })
+        const provided = Effect.scoped(Layer.build(layerEmbedder({ model: "length", dimensions }))).pipe(
+          Effect.provide(Layer.effect(
+            EmbeddingModel.EmbeddingModel,
+            EmbeddingModel.make({ embedMany: () => Effect.succeed([]) })
+          ))
+        )
+        for (const self of [Effect.asVoid(made), Effect.asVoid(provided)]) {
+          const defect = yield* Effect.flip(Effect.catchAllDefect(self, Effect.fail))
+          assert.deepInclude(defect, {
+            reason: "invalid_draft",
+            message: "dimensions: expected a whole number, 1 or more"
+          })
+        }
+      }
     }))
 
   it.effect("`embed` of no texts makes no request to the model", () =>

@@ -2,6 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import { stableId } from "../../src/domain/MemoryId.ts"
+import { deriveSummary, type Draft } from "../../src/domain/MemoryRecord.ts"
+import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Redaction from "../../src/host/Redaction.ts"
 
@@ -118,6 +121,13 @@ describe("Redaction.byPatterns", () => {
     ["a key of PyPI", key("pypi-", 60), "(redacted key)"],
     ["a key of SendGrid", `${key("SG.", 22)}.${key("", 43)}`, "(redacted key)"],
     ["a Slack app key", key("xapp-1-", 30), "(redacted key)"],
+    [
+      "a password in an aligned column",
+      "user:         ada\npassword:     hunter2x9",
+      "user:         ada\npassword:     (redacted token)"
+    ],
+    ["a token before an aligned sign", "api_key           = q1w2e3r4t5", "api_key           = (redacted token)"],
+    ["a header without a scheme", "Authorization: 0123456789abcdef", "Authorization: (redacted token)"],
     ["a card number with no-break spaces", "4111\u00a01111\u00a01111\u00a01111", "(redacted card)"],
     ["a card number", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
     ["a card number of 13 digits", "4222222222222", "(redacted card)"],
@@ -146,6 +156,7 @@ describe("Redaction.byPatterns", () => {
     "password: z.string().min(8), password = getpass.getpass(), password: this.form.password, secretKey = crypto.randomBytes(32)",
     "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
     "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",
+    "password:\n      description: whatever a person chose, Authorization: oauth2",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("the text is left unchanged: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
@@ -236,6 +247,149 @@ describe("Redaction.byPatterns", () => {
     // a quadratic algorithm would exceed the timeout of ten minutes
     for (const part of parts) assert.isAtLeast(all(part.repeat(Math.ceil(1_000_000 / part.length))).count, 0)
   })
+})
+
+const put = (redaction: Redaction.Service | undefined, fields: Partial<Draft>) =>
+  Effect.map(
+    Redaction.mutations(redaction, Viewer.make({ userId: "ada" }), [{
+      _tag: "Put",
+      draft: { scope: { userId: "ada" }, kind: "reference", body: "x", ...fields }
+    }]),
+    ([mutation]) => {
+      assert(mutation?._tag === "Put")
+      return mutation.draft
+    }
+  )
+const withRedaction = (check: (redaction: Redaction.Service) => Effect.Effect<void, unknown>) => () =>
+  Effect.flatMap(Redaction.Redaction, (redaction) => check(redaction!)).pipe(Effect.provide(Redaction.layer()))
+
+describe("Redaction.layer", () => {
+  it.effect(
+    "a secret that is shown once invisible characters are removed is redacted, and so is each other secret of the text",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        const card = "4111111111111111"
+        const secret = key("sk-", 30)
+        for (const hidden of ["\u200b", "\u00ad", "\ufeff", "\u2060", "\u0000", "\u200d", "\ufe0f"]) {
+          for (const at of [4, 10, card.length - 1]) {
+            const within = (text: string) => text.slice(0, at) + hidden + text.slice(at)
+            for (const text of [card, secret]) {
+              const { body } = yield* put(redaction, { body: `it is ${within(text)}.` })
+              assert.match(body, /^it is \(redacted (?:card|key)\)\.$/)
+            }
+            const { body } = yield* put(redaction, { body: `${within(card)}, ${secret}, x${hidden}${card}` })
+            assert.match(body, /^\(redacted card\), \(redacted key\), /)
+          }
+        }
+        const { body } = yield* put(redaction, { body: `x\u200b${card}` })
+        assert.strictEqual(body, "x(redacted card)")
+      })
+    )
+  )
+
+  it.effect(
+    "the invisible characters and line breaks of a text stay if they hide no secret",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        const body = "co\u00adoperate\r\n\u200bwith"
+        const summary = "two\t words"
+        assert.deepInclude(yield* put(redaction, { body, summary }), { body, summary })
+        const { body: kept } = yield* put(redaction, { body: `${body} ${key("sk-", 20)}` })
+        assert.strictEqual(kept, `${body} (redacted key)`)
+      })
+    )
+  )
+
+  it.effect(
+    "values of fields such as `Authorization`, and strings of arrays in fields such as `secret`, are redacted",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        const fields = (basic: string, token: string) => ({
+          Authorization: basic,
+          headers: { "proxy-authorization": basic, "pass\u200bword": token },
+          secret: [token, "words only", [token]],
+          keywords: ["abc12345"],
+          note: ["abc12345"]
+        })
+        const given = fields("Basic dXNlcjpwYXNzd29yZA==", "abc12345")
+        const expected = fields("Basic (redacted token)", "(redacted token)")
+        const draft = yield* put(redaction, { metadata: given, data: given })
+        assert.deepInclude(draft, { metadata: expected, data: expected })
+        const again = yield* put(redaction, { metadata: expected, data: expected })
+        assert.deepInclude(again, { metadata: expected, data: expected })
+        const [message] = yield* Redaction.messages(redaction, Viewer.system(), [{
+          ...Message.user("x"),
+          data: { headers: given }
+        }])
+        assert.deepStrictEqual(message?.data, { headers: expected })
+      })
+    )
+  )
+
+  it.effect(
+    "a summary contains no secret that appears when line breaks and tabs become spaces, whether it is given or derived",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        const card = (gap: string) => `Card:${gap}${["4111", "1111", "1111", "1111"].join(gap)}`
+        for (const gap of ["\n", "\t", "\u2009", "\u3000", "  ", "\u2028"]) {
+          for (const before of ["", "words ".repeat(30)]) {
+            const derived = yield* put(redaction, { body: before + card(gap) })
+            assert.strictEqual(derived.summary, deriveSummary(`${before}Card: (redacted card)`))
+          }
+          const given = yield* put(redaction, { body: "x", summary: card(gap) })
+          assert.strictEqual(given.summary, "Card: (redacted card)")
+          const patched = yield* Redaction.mutations(redaction, Viewer.make({ userId: "ada" }), [{
+            _tag: "Update",
+            id: stableId("x"),
+            patch: { body: card(gap) }
+          }])
+          assert.deepInclude(patched[0], { patch: { body: card(gap), summary: "Card: (redacted card)" } })
+        }
+        assert.notProperty(yield* put(redaction, { body: `plain ${key("sk-", 20)}\nwords` }), "summary")
+      })
+    )
+  )
+
+  it.effect(
+    "a summary that was cut inside a secret is derived again from the redacted text",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        for (let length = 175; length < 201; length++) {
+          const text = `${"a".repeat(length)} ${key("sk-", 40)} and so on`
+          const summary = deriveSummary(text)
+          const object = { subject: "Ada", predicate: "has", object: text }
+          for (
+            const fields of [
+              { body: text, summary },
+              { data: { name: text }, summary },
+              { data: object, summary: deriveSummary(`Ada has ${text}`) }
+            ]
+          ) {
+            const draft = yield* put(redaction, fields)
+            assert.notMatch(`${draft.summary}`, /sk-/)
+            assert.isAbove(`${draft.summary}`.length, 170)
+          }
+        }
+      })
+    )
+  )
+
+  it.effect(
+    "a fact that is a string is redacted as a text, and values that are no facts stay",
+    withRedaction((redaction) =>
+      Effect.gen(function*() {
+        const given: ReadonlyArray<unknown> = [`it is ${key("sk-", 20)}`, null, 5, { text: key("sk-", 20) }, [], {
+          text: "tea",
+          metadata: 5
+        }]
+        const facts = yield* Redaction.facts(redaction, Viewer.system(), given as ReadonlyArray<{ text: string }>)
+        assert.deepStrictEqual<unknown>(facts, ["it is (redacted key)", null, 5, { text: "(redacted key)" }, [], {
+          text: "tea",
+          metadata: 5
+        }])
+      })
+    )
+  )
 })
 
 describe("Redaction.rereading", () => {

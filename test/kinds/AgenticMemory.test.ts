@@ -7,7 +7,9 @@ import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Completion from "../../src/host/Completion.ts"
+import * as Redaction from "../../src/host/Redaction.ts"
 import * as AgenticMemory from "../../src/kinds/AgenticMemory.ts"
 import { attributesOf, similarity } from "../../src/kinds/AgenticMemory/NoteAnalysis.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -434,4 +436,51 @@ describe("AgenticMemory with a model", () => {
       )
     )
   })
+})
+
+describe("AgenticMemory over a store with Redaction", () => {
+  const secrets = ["AKIAIOSFODNN7EXAMPLE", "Tr0ub4dorAnd3", "4111111111111111", "Zebra4711"]
+  const [aws, password, card, code] = secrets
+  const body = `My key is ${aws}, the password is ${password}, the card\u00a0is ${
+    card?.replace(/\B(?=(?:.{4})+$)/g, "\n")
+  }, ${code}`
+  const known = (value: unknown) => {
+    const text = JSON.stringify(value).toLowerCase()
+    return secrets.filter((secret) => text.includes(secret.toLowerCase()))
+  }
+  const layer = AgenticMemory.layer.pipe(
+    Layer.provideMerge(MemoryStore.layerInMemory),
+    Layer.provide(Redaction.layer({ patterns: { code: /Zebra\d+/ } }))
+  )
+
+  it.effect("the attributes of a text, and those that `store` and `refreshAttributes` keep, contain no part of a secret", () =>
+    Effect.gen(function*() {
+      const [notes, store] = yield* both
+      const derived = yield* notes.attributes(body)
+      assert.deepStrictEqual(known(derived), [])
+      assert.notIncludeMembers(derived.keywords.slice(), ["1111"])
+      const { data, record } = yield* notes.store(ada, { scope, body })
+      assert.deepStrictEqual(known([data, record.data]), [])
+      assert.notInclude(data.context, "1111")
+      yield* put(store, draft("a row", { id: id("row"), kind: "note", scope }))
+      // the viewer System writes texts unredacted, as a person does who edits a file
+      yield* store.update(Viewer.system(), id("row"), { body })
+      const refreshed = yield* notes.refreshAttributes(ada, id("row"))
+      assert.include(refreshed.record.body, aws)
+      assert.deepStrictEqual(known(refreshed.data), [])
+    }).pipe(Effect.provide(layer)))
+
+  it.effect("`attributes` returns empty attributes, and `store` fails, if a redaction function throws", () =>
+    Effect.gen(function*() {
+      const [notes] = yield* both
+      assert.deepStrictEqual(yield* notes.attributes(body), attributesOf(""))
+      assert.strictEqual(yield* reason(notes.store(ada, { scope, body })), "unavailable")
+    }).pipe(
+      Effect.provide(AgenticMemory.layer.pipe(
+        Layer.provideMerge(MemoryStore.layerInMemory),
+        Layer.provide(Redaction.layerWith((text) => {
+          throw new Error(text)
+        }))
+      ))
+    ))
 })

@@ -147,6 +147,29 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
+  it.effect("an episode with a time that is negative, not finite or in the future is found, at the time of the adapter's answer", () =>
+    Effect.gen(function*() {
+      const clock = yield* TestClock.testClock()
+      const answer = () =>
+        Effect.runPromise(Effect.as(
+          clock.adjust("5 seconds"), // the adapter takes its time to answer
+          [-1, NaN, Infinity, -Infinity, 5_000, 1e15, 1.5].map((timestamp, i) => ({
+            id: `e${i}`,
+            timestamp,
+            content: "x"
+          }))
+        ))
+      const adapter = { saveEpisode: () => Promise.resolve(), recall: answer, semanticRecall: answer, getByIds: answer }
+      const memory = yield* Effect.provide(EpisodicMemory.EpisodicMemory, EpisodicMemory.layerAdapter(adapter))
+      const times = (all: ReadonlyArray<{ readonly record: { readonly validAt: number } }>) =>
+        all.map(({ record }) => record.validAt)
+      assert.deepStrictEqual(times(yield* memory.recall(ada, {})), [...Array.from({ length: 6 }, () => 5_000), 1])
+      assert.deepStrictEqual(
+        times(yield* memory.semanticRecall(ada, "x", { topK: 10 })),
+        [10_000, 10_000, 10_000, 10_000, 5_000, 10_000, 1]
+      )
+    }))
+
   it.effect("`recall` fails with `io` if the adapter returns no list, and `beforeTurn` reports the failed searches", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory

@@ -1,7 +1,10 @@
-import { assert } from "@effect/vitest"
+import { assert, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
+import * as Redaction from "../../src/host/Redaction.ts"
 import * as ResourceMemory from "../../src/kinds/ResourceMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, id } from "../../src/testing/Sample.ts"
 import { hostile, onEveryStore, reason } from "./EveryStore.ts"
 
@@ -78,3 +81,19 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
       })
   )
 })
+
+it.effect("the summary of a resource contains no part of a key that lies across the summary's end", () =>
+  Effect.gen(function*() {
+    const memory = yield* ResourceMemory.ResourceMemory
+    for (const length of [150, 160, 170]) {
+      const { data, record } = yield* store(memory, `https://example.org/${"a".repeat(length)}/AKIAIOSFODNN7EXAMPLE`)
+      assert.isTrue(data.location.endsWith("/(redacted key)"))
+      assert.isTrue(`${data.location}…`.startsWith(record.summary.replace(/…$/, "")))
+      assert.notInclude(record.summary, "AKIA")
+    }
+  }).pipe(
+    Effect.provide(ResourceMemory.layer.pipe(
+      Layer.provide(MemoryStore.layerInMemory),
+      Layer.provide(Redaction.layer())
+    ))
+  ))

@@ -395,4 +395,38 @@ describe("SessionMemory", () => {
       assert.lengthOf(items, 201)
       assert.deepStrictEqual(items.slice(-2).map(({ summary }) => summary), ["error 40", "the helper's"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
+
+  it.scoped("a session forgets a task only if more than 200 tasks are still stored", () =>
+    Effect.gen(function*() {
+      const [sessions, store] = yield* both
+      const session = yield* sessions.start(ada, "s1")
+      const tasks = yield* Effect.forEach(
+        Array.from({ length: 200 }, (_, n) => n),
+        (n) => session.recordTask(`task ${n}`)
+      )
+      yield* store.forget(system, tasks.slice(100).map(({ record }) => record.id))
+      for (let n = 0; n < 100; n++) yield* session.recordTask(`later ${n}`)
+      const all = Effect.map(store.list(system, { limit: 1_000 }), ({ items }) => items.map(({ body }) => body))
+      assert.lengthOf(yield* all, 200)
+      assert.include(yield* all, "task 0")
+      yield* session.recordTask("last")
+      assert.lengthOf(yield* all, 200)
+      assert.notInclude(yield* all, "task 0")
+      assert.includeMembers(yield* all, ["task 1", "last"])
+    }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
+
+  it.scoped("the limit of 200 tasks applies to the sessions of two processes together", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const processes = [
+        yield* Effect.flatMap(SessionMemory.make, (sessions) => sessions.start(ada, "s1")),
+        yield* Effect.flatMap(SessionMemory.make, (sessions) => sessions.start(ada, "s1"))
+      ]
+      for (let n = 0; n < 250; n++) {
+        yield* processes[n % 2]!.recordTask(`task ${n}`)
+        yield* TestClock.adjust(1)
+      }
+      const { items } = yield* store.list(system, { limit: 1_000 })
+      assert.deepStrictEqual([items.length, items.at(-1)?.body], [200, "task 50"])
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 })

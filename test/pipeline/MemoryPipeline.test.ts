@@ -905,6 +905,34 @@ describe("MemoryPipeline.remember with `infer: false`", () => {
       assert.lengthOf(yield* everything, 2)
     }).pipe(within(none)))
 
+  it.effect("a list `sequence` without one number per message fails with `invalid_draft` and the two lengths, and stores nothing", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const sequence of [[], [10], [10, 11, 12]]) {
+        for (const call of [pipeline.remember, pipeline.plan]) {
+          const error = yield* Effect.flip(call(ada, turns, { ...raw, sequence }))
+          assert.deepStrictEqual(error.detail, {
+            issues: [`sequence: expected one number per message: ${turns.length}, not ${sequence.length}`]
+          })
+        }
+      }
+      assert.isEmpty(yield* everything)
+    }).pipe(within(none)))
+
+  it.effect("a `ttl` that is no time fails with `invalid_draft` before the messages are read, and the error names the option", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const invalid = ["abc", {}, null, -1, NaN] as ReadonlyArray<unknown> as ReadonlyArray<number> // not times
+      for (const ttl of invalid) {
+        for (const infer of [true, false]) {
+          const error = yield* Effect.flip(pipeline.remember(ada, turns, { ...raw, infer, ttl }))
+          assert.strictEqual(error.reason, "invalid_draft")
+          assert.match(error.message, /^ttl: expected a time/)
+        }
+      }
+      assert.isEmpty(yield* everything)
+    }).pipe(within(none)))
+
   it.effect("`remember` fails with `unavailable`, without a second attempt, if the store is unavailable", () => {
     let asked = 0
     return Effect.gen(function*() {

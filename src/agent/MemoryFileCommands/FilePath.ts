@@ -3,7 +3,11 @@
  * is rejected.
  */
 import * as Effect from "effect/Effect"
+import type { MemoryError } from "../../domain/MemoryError.ts"
+import type { MemoryScope } from "../../domain/MemoryScope.ts"
+import * as Message from "../../domain/Message.ts"
 import * as PromptText from "../../domain/PromptText.ts"
+import type * as MemoryService from "../../harness/MemoryService.ts"
 import * as MemoryTool from "../../host/MemoryTool.ts"
 
 /** The directory that holds all files. */
@@ -26,6 +30,22 @@ export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> 
       `Error: a path begins with ${root} and has neither "..", nor "\\", nor hidden characters`
     ))
 }
+
+/**
+ * Fails with `invalid_draft` if the store's redaction would change one of the paths. A file is found by its path, so a file with a redacted
+ * path would be lost. `MemoryService.plan` returns texts as they would be stored, and writes nothing.
+ */
+export const requireUnredacted = (
+  { memory, scope }: { readonly memory: MemoryService.Service; readonly scope: MemoryScope },
+  paths: ReadonlyArray<string>
+): Effect.Effect<void, MemoryError | MemoryTool.Failure, MemoryService.CurrentViewer> =>
+  Effect.flatMap(memory.plan(paths.map(Message.user), { scope, infer: false }), ({ mutations }) => {
+    const kept = new Set(mutations.map((mutation) => mutation._tag === "Put" ? mutation.draft.body : undefined))
+    return paths.every((path) => kept.has(path)) ? Effect.void : Effect.fail(MemoryTool.failure(
+      "invalid_draft",
+      "Error: The path contains a secret, such as a key or an e-mail address, and would be redacted. Please use another path."
+    ))
+  })
 
 /**
  * Whether a path segment is a plain name, even after up to three rounds of percent-decoding. A plain name is not empty, `.` or `..`. It has

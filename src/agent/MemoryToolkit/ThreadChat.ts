@@ -8,7 +8,6 @@ import * as Effect from "effect/Effect"
 import * as Encoding from "effect/Encoding"
 import * as Exit from "effect/Exit"
 import { identity } from "effect/Function"
-import * as Inspectable from "effect/Inspectable"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
@@ -16,7 +15,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import { Message } from "../../domain/Message.ts"
-import type { JsonObject } from "../../domain/Payload.ts"
+import { type Json, maxDepth } from "../../domain/Payload.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
@@ -43,6 +42,9 @@ export interface ChatOptions {
  * together with its prompt. If a call fails, or if the process dies before the answer is complete, nothing is stored. If the consumer ends
  * a stream early, the received part is stored. Tool calls without a result are left out of that part. If the part cannot be stored, only a
  * warning is logged.
+ *
+ * The parameters and results of tools are stored as JSON, as `JSON.stringify` writes them, so the next call sends `null` for a result that is
+ * `undefined`. What is nested more than 58 levels deep becomes JSON text.
  *
  * A chat belongs to the viewer for whom it was made, so make a chat for each viewer. A call by a viewer with other threads fails with the
  * reason `not_owned`. Such a call would put results of the caller's tools into the thread of the chat's viewer.
@@ -185,32 +187,83 @@ const withOpen = (
 const failed = (cause: MemoryError.MemoryError): AiError.AiError =>
   new AiError.UnknownError({ module: "ThreadChat", method: cause.op, description: cause.message, cause })
 
-const encode = (prompt: Prompt.Prompt) => Effect.map(Schema.encode(Prompt.Prompt)(prompt), jsonOf)
-
-/** Converts a prompt value to JSON: the bytes of a file to base64, a URL to text. */
-const jsonOf = (value: unknown): unknown =>
-  value instanceof Uint8Array
-    ? Encoding.encodeBase64(value)
-    : value instanceof URL
-    ? value.href
-    : Array.isArray(value)
-    ? value.map(jsonOf)
-    : typeof value === "object" && value !== null
-    ? Object.fromEntries(Object.entries(value).map(([key, field]) => [key, jsonOf(field)]))
-    : value
+/** Encodes a prompt as JSON that the field `data` of a message can hold. */
+const encode = (prompt: Prompt.Prompt) =>
+  Effect.map(Schema.encode(Prompt.Prompt)(prompt), (encoded) => jsonOf(encoded, maxDepth - 1))
 const decode = Schema.decodeUnknown(Prompt.Prompt)
+
+/**
+ * Converts a value to JSON as `JSON.stringify` does. Bytes become base64, a `BigInt` becomes its digits, and `undefined` becomes `null`.
+ * Lone surrogates become U+FFFD. A key `__proto__` is left out. Objects and arrays below `depth` levels become their JSON text. Never
+ * throws: a value that `JSON.stringify` refuses, such as a cycle, becomes `unwritable`.
+ */
+const jsonOf = (value: unknown, depth: number): Json => {
+  try {
+    return storable(JSON.parse(JSON.stringify(value, writable) ?? "null"), depth) // a function or a symbol has no JSON text
+  } catch {
+    return unwritable
+  }
+}
+
+/** Depth that is left for the parameters or the result of a tool, below the six levels of a message's `data` around them. */
+const valueDepth = maxDepth - 6
+
+const unwritable = "[a value that JSON cannot express]"
+
+/** Replaces bytes and `BigInt`s for `JSON.stringify`. Reads the original from `this`, since `value` is what `toJSON` returned. */
+function writable(this: Readonly<Record<string, unknown>>, key: string, value: unknown): unknown {
+  const original = this[key]
+  return original instanceof Uint8Array
+    ? Encoding.encodeBase64(original)
+    : typeof value === "bigint"
+    ? `${value}`
+    : value
+}
+
+/** Changes JSON so that the schema `JsonObject` accepts it as a field. */
+const storable = (json: Json, depth: number): Json =>
+  typeof json === "string"
+    ? json.toWellFormed()
+    : typeof json !== "object" || json === null
+    ? json
+    : depth === 0
+    ? JSON.stringify(json)
+    : Array.isArray(json)
+    ? json.map((value: Json) => storable(value, depth - 1))
+    : Object.fromEntries(
+      Object.entries(json).filter(([key]) => key !== "__proto__").map(([key, value]) => [
+        key.toWellFormed(),
+        storable(value, depth - 1)
+      ])
+    )
+
+/** Makes the parameters and the result of a tool JSON, one by one, so that a value which JSON cannot express spoils no other. */
+const withJson = (message: Prompt.Message): Prompt.Message =>
+  message.role === "assistant"
+    ? Prompt.makeMessage("assistant", { ...message, content: message.content.map(partWithJson) })
+    : message.role === "tool"
+    ? Prompt.makeMessage("tool", { ...message, content: message.content.map(partWithJson) })
+    : message
+
+const partWithJson = <A extends Prompt.Part>(part: A): A =>
+  part.type === "tool-call"
+    ? { ...part, params: jsonOf(part.params, valueDepth) }
+    : part.type === "tool-result"
+    ? { ...part, result: jsonOf(part.result, valueDepth) }
+    : part
 
 /**
  * Converts a message of a prompt to a message of a thread. `content` has the text of the message. If `content` alone does not restore the
  * message, `data` has the whole message as JSON.
  */
-const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
+const newMessageOf = (said: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
   Effect.gen(function*() {
+    const message = withJson(said)
     const turn: Message = turnOf(message)
     const plain = Prompt.fromMessages([plainOf(turn)])
     const whole = yield* Effect.mapError(encode(Prompt.fromMessages([message])), unreadable("append"))
     const isPlain = JSON.stringify(yield* Effect.orDie(encode(plain))) === JSON.stringify(whole)
-    return isPlain ? turn : { ...turn, data: { prompt: whole } as unknown as JsonObject } // an encoded prompt is JSON
+    return isPlain ? turn : { ...turn, data: { prompt: whole } }
   })
 
 const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prompt.Message, MemoryError.MemoryError> =>
@@ -248,7 +301,7 @@ export const turnOf = (message: Prompt.Message): Message => {
     part.type === "text"
       ? [part.text]
       : message.role === "tool" && part.type === "tool-result"
-      ? [Inspectable.toStringUnknown(part.result, 0)]
+      ? [typeof part.result === "string" ? part.result : JSON.stringify(jsonOf(part.result, valueDepth))]
       : []
   ).join("\n")
   const tool = message.role === "tool" || (content === "" && parts.some(({ type }) => type.startsWith("tool-")))

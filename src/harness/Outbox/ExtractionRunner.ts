@@ -112,10 +112,11 @@ export const targetOf = (
 
 /**
  * Lists the violations in the options of an outbox, each as a text that begins with the option's name. `trigger.issues` are listed
- * unchanged. Violations that only the store or the model can reveal are not found.
+ * unchanged. Violations in `options.ttl`, and those that only the store or the model can reveal, are not found.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
+  ...(isExtractor(options.extractor) ? [] : ["extractor: expected \"pipeline\" or \"ingest\""]),
   ...Validation.countIssues("capacityPerTenant", options.capacityPerTenant, 1),
   ...Validation.countIssues("capacityPerConversation", options.capacityPerConversation, 1),
   ...Validation.countIssues("concurrency", options.concurrency, 2),
@@ -123,14 +124,17 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...Validation.timeIssues("timeSlice", options.timeSlice, { least: 1 }),
   ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
   ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
-  ...(options.options?.maxFacts === undefined || Schema.is(Extraction.MaxFacts)(options.options.maxFacts)
-    ? []
-    : ["options.maxFacts: expected 1 to 256"])
+  ...(isMaxFacts(options.options?.maxFacts) ? [] : ["options.maxFacts: expected 1 to 256"])
 ]
 
-/** Fails with `invalid_draft` if the options have violations. The error lists all violations. */
+/** Fails with `invalid_draft` if the options have violations, also in `ttl`. The error lists all violations. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
-  Validation.refuseOptions("Outbox", issuesOf(options))
+  Validation.refuseOptions("Outbox", [
+    ...issuesOf(options),
+    ...Validation.timeIssues("options.ttl", options.options?.ttl, { least: 0, infinite: true })
+  ])
+const isExtractor = Schema.is(Schema.UndefinedOr(Schema.Literal("pipeline", "ingest")))
+const isMaxFacts = Schema.is(Schema.UndefinedOr(Extraction.MaxFacts))
 
 /**
  * Number of failures in a row after which a conversation is tried less often. After this many failures, a batch is set aside if other
@@ -328,7 +332,7 @@ const resume = (
           record && outcome !== "duplicate" ? [record] : []
         )
         yield* withTimeout(runner, runner.pipeline.embed(worker.viewer, records)).pipe(
-          Effect.catchAll(noVector(runner, worker))
+          Effect.catchAll(runner.listener.degraded(worker.viewer, "vector"))
         )
         return true
       }
@@ -361,11 +365,10 @@ const isStillAllowed = (
   Effect.gen(function*() {
     const target = yield* Effect.either(targetOf(options, viewer))
     if (Either.isLeft(target)) return false
-    const { sharedWrites } = target.right
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
     const records = Array.from(yield* log.store.get(Viewer.system(viewer.tenant), ids), Option.toArray).flat()
     const puts = mutations.flatMap((mutation) => mutation._tag === "Put" ? [mutation.draft] : [])
-    return [...puts, ...records].every(({ scope }) => Viewer.mayWrite(viewer, scope, sharedWrites))
+    return [...puts, ...records].every(({ scope }) => Viewer.mayWrite(viewer, scope, target.right.sharedWrites))
   })
 
 /**
@@ -384,8 +387,6 @@ const withTimeout = <A>(
         message: `no answer within ${Duration.format(Duration.decode(timeout))}`
       })
   })
-
-const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
 
 /** Splits messages into groups with consecutive sequence numbers. The option `filter` may have left gaps between the numbers. */
 const splitRuns = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {

@@ -15,7 +15,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
-import { type Message, sanitize } from "../../domain/Message.ts"
+import type { Message } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
@@ -70,18 +70,16 @@ export const observeAppend = (
   })).pipe(Effect.asVoid)
 
 /**
- * Stores the messages that `isSelected` accepts. Every given message gets a sequence number, even if it is not stored. Returns the first of
- * these numbers. First waits for room if the conversation or its tenant has too many waiting batches. Fails with `rate_limited` if no room
- * is freed (see `OutboxWorker.reserve`).
+ * Stores the selected messages. `isMeant` has one value per message: whether the message is selected. Every message gets a sequence number,
+ * even if it is not stored. Returns the first of these numbers. First waits for room if the conversation or its tenant has too many waiting
+ * batches. Fails with `rate_limited` if no room is freed (see `OutboxWorker.reserve`).
  */
 export const append = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
-  given: ReadonlyArray<Message>,
-  isSelected: (message: Message) => boolean
+  messages: ReadonlyArray<Message>,
+  isMeant: ReadonlyArray<boolean>
 ): Effect.Effect<number, MemoryError.MemoryError> => {
-  const messages = given.map(sanitize)
-  const isMeant = messages.map(isSelected)
   const isKept = isMeant.includes(true)
   const written = (release?: OutboxWorker.Reservation) =>
     Effect.suspend(() => {

@@ -13,7 +13,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Internal } from "../../domain/MemoryScope.ts"
-import { Message } from "../../domain/Message.ts"
+import { Message, sanitize } from "../../domain/Message.ts"
 import * as Validation from "../../domain/Validation.ts"
 import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
@@ -118,8 +118,8 @@ export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker)
 
 /**
  * Stores the messages that have text and pass the option `filter`. Every message gets a sequence number, even if it is not stored. Returns
- * the first of these numbers. Fails with `invalid_draft` if a message is invalid, and with `invalid_scope` if the viewer has no scope to
- * store memories in.
+ * the first of these numbers. Fails with `invalid_draft` if a message is invalid, with `invalid_scope` if the viewer has no scope to store
+ * memories in, and with `unavailable` if `filter` throws.
  */
 export const keep = (
   { log }: OutboxWorkers,
@@ -132,8 +132,10 @@ export const keep = (
     const isSelected = (message: Message) => message.content.trim() !== "" && filter(message)
     yield* ExtractionRunner.targetOf(options, worker.viewer)
     yield* Validation.check("append", Messages, messages)
-    const redacted = yield* Redaction.messages(log.redaction, worker.viewer, messages)
-    return yield* OutboxLog.append(log, worker, redacted, isSelected)
+    const sanitized = (yield* Redaction.messages(log.redaction, worker.viewer, messages)).map(sanitize)
+    // `filter` is the caller's function and may throw
+    const isMeant = yield* MemoryError.contain("append")(Effect.sync(() => sanitized.map(isSelected)))
+    return yield* OutboxLog.append(log, worker, sanitized, isMeant)
   })
 
 /** Schema of messages to append. Its items are structs, since the class `Message` would accept instances of `Message` without a check. */

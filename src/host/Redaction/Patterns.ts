@@ -86,12 +86,24 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-/** Matches credentials after `Basic`, `Token` or `ApiKey` in an `Authorization` header. The pattern `bearer` matches bearer tokens. */
-const header = new RegExp(
-  "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
-  "gi"
-)
-const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
+/**
+ * Pattern of the white space around a sign or after a word: `least` to 3 characters, or 4 to 16 on one line, as in aligned columns. More
+ * than 3 line breaks and indents in a row rather separate a name from names that are nested below it.
+ */
+const gap = (least: number) => `(?:\\s{${least},3}|[^\\S\\r\\n]{4,16})`
+/**
+ * Matches credentials in an `Authorization` header: after `Basic`, `Token` or `ApiKey`, or 16 or more characters with a digit and without
+ * such a word. The pattern `bearer` matches bearer tokens.
+ */
+const header = (() => {
+  const set = `authorization\\\\?["'\`]?${gap(0)}[:=]${gap(0)}\\\\?["'\`]?`
+  const value = "[\\w.~+/-]"
+  return new RegExp(
+    `(?<=${set}(?:basic|token|api-?key)${gap(1)})${value}{6,}=*|(?<=${set})(?=${value}{0,100}\\d)${value}{16,}=*`,
+    "gi"
+  )
+})()
+const bearer = new RegExp(`(?<=${begins}bearer${gap(1)})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
 /** Matches a JSON Web Token. A match never begins after a dash. Otherwise, a text that repeats `-eyJ…` would take quadratic time. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
@@ -107,11 +119,11 @@ const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
  * Returns a pattern that matches a command-line option and what separates it from its value. Examples: `--db-password ` in a shell, and
  * `--password", ` in a list of arguments.
  */
-const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
+const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:${gap(1)}|\\\\?["'\`],${gap(0)})`
 /** Pattern of the optional purpose of a password, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value, such as `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
-const separator = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
+const separator = `${gap(0)}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)${gap(0)}`
 /**
  * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
  * the opening quote is unescaped and an unescaped quote follows on the line. Otherwise, the escaped quote ends the password.
@@ -133,7 +145,7 @@ const passphrases = [
  */
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
-  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
+  const set = `${quote}${gap(0)}[:=]${gap(0)}${quote}`
   const is = `${quote}${separator}${quote}`
   const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"

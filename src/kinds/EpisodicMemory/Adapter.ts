@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Emotion from "../../domain/Emotion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { matches } from "../../domain/MemoryFilter.ts"
+import { matches, type MemoryFilter } from "../../domain/MemoryFilter.ts"
 import * as MemoryId from "../../domain/MemoryId.ts"
 import { deriveSummary, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { fields, Global, type Ids, key, type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
@@ -86,36 +86,37 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       })
 
   /**
-   * Decodes the objects that the adapter returned. An adapter may return objects with any `sourceEntity`, so objects with a
-   * `sourceEntity` that the viewer does not see are left out.
+   * Decodes the objects that the adapter returned, and filters the records. An adapter may return objects with any `sourceEntity`, so
+   * objects with a `sourceEntity` that the viewer does not see are left out.
    */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,
     rows: Io<ReadonlyArray<object>>,
-    read: (row: object) => Io<Typed<A>>
+    read: (row: object, now: number) => Io<Typed<A>>,
+    filter: MemoryFilter = {}
   ) =>
-    Effect.map(
-      Effect.flatMap(rows, (rows) =>
-        Array.isArray(rows)
-          ? Effect.forEach(rows, read)
-          : MemoryError.make("io", { op, message: `the adapter's ${op} gave no list` })),
-      (all) => all.filter(({ record }) => Viewer.sees(viewer, record.scope))
-    ).pipe(Effect.withSpan(`MemoryAdapter.${op}`))
-  const episodes = (op: string, viewer: Viewer.Any, rows: Io<ReadonlyArray<object>>) =>
+    Effect.gen(function*() {
+      const answer = yield* rows
+      if (!Array.isArray(answer)) {
+        return yield* MemoryError.make("io", { op, message: `the adapter's ${op} gave no list` })
+      }
+      const now = yield* Clock.currentTimeMillis // read after the answer and only once, so that every record is valid at this time
+      const all = yield* Effect.forEach(answer, (row: object) => read(row, now))
+      const passes = matches(filter, now)
+      return all.filter(({ record }) => Viewer.sees(viewer, record.scope) && passes(record))
+    }).pipe(Effect.withSpan(`MemoryAdapter.${op}`))
+  const episodes = (op: string, viewer: Viewer.Any, rows: Io<ReadonlyArray<object>>, filter?: MemoryFilter) =>
     seen(
       op,
       viewer,
       rows,
-      (row) =>
+      (row, now) =>
         Effect.flatMap(
           parse(op, SeedEpisode, row),
-          (seed) =>
-            Effect.flatMap(
-              Clock.currentTimeMillis,
-              (now) => typed(op, "episodic", { ...named(episodeOf(seed, viewer, now)), id: recordId(viewer, seed.id) })
-            )
-        )
+          (seed) => typed(op, "episodic", { ...named(episodeOf(seed, viewer, now)), id: recordId(viewer, seed.id) })
+        ),
+      filter
     )
 
   return {
@@ -129,8 +130,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       }),
     episodes: (viewer, { context, limit = 20, ...query }) =>
       Effect.gen(function*() {
-        const now = yield* Clock.currentTimeMillis
-        const passes = matches(yield* filterOf("recall", query), now)
+        const filter = yield* filterOf("recall", query)
         const { events: _, timeRange, ...rest } = withoutTalkTypes(query)
         const seedQuery: SeedQuery = {
           ...Payload.definedFields({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
@@ -139,22 +139,20 @@ export const toSource = (adapter: MemoryAdapter): Source => {
           }),
           limit: window
         }
-        const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(seedQuery)))
-        return newest(all.filter((one) => passes(one.record) && speaksOf(context, one.record)), limit)
+        const all = yield* episodes("recall", viewer, ask("recall", () => adapter.recall(seedQuery)), filter)
+        return newest(all.filter(({ record }) => speaksOf(context, record)), limit)
       }),
     semantic: (viewer, text, { topK = 5, ...options }) =>
       Effect.gen(function*() {
         const { semanticRecall } = adapter
-        const now = yield* Clock.currentTimeMillis
-        const passes = matches(yield* filterOf("semanticRecall", options), now)
+        const filter = yield* filterOf("semanticRecall", options)
         const rows = ask(
           "semanticRecall",
           semanticRecall &&
             (() =>
               semanticRecall.call(adapter, text, Payload.definedFields({ ...withoutTalkTypes(options), topK: window })))
         )
-        const all = yield* episodes("semanticRecall", viewer, rows)
-        const found = all.filter(({ record }) => passes(record)).slice(0, topK)
+        const found = (yield* episodes("semanticRecall", viewer, rows, filter)).slice(0, topK)
         return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // scores are made from the ranks
       }),
     getByIds: (viewer, ids) =>
@@ -188,12 +186,11 @@ export const toSource = (adapter: MemoryAdapter): Source => {
           "getReflections",
           viewer,
           rows,
-          (row) =>
-            Effect.flatMap(parse("getReflections", SeedReflection, row), (seed) =>
-              Effect.flatMap(
-                Clock.currentTimeMillis,
-                (now) => typed("getReflections", "reflection", reflectionOf(seed, viewer, now))
-              ))
+          (row, now) =>
+            Effect.flatMap(
+              parse("getReflections", SeedReflection, row),
+              (seed) => typed("getReflections", "reflection", reflectionOf(seed, viewer, now))
+            )
         ),
         (all) => newest(all, limit)
       )

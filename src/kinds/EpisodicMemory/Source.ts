@@ -1,6 +1,7 @@
 /** The place where `EpisodicMemory` stores and finds episodes and reflections: a `MemoryStore` or an adapter. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import { Limit, type MemoryFilter, type SearchResult } from "../../domain/MemoryFilter.ts"
@@ -199,11 +200,12 @@ export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<
 
 /**
  * Sets a missing type. Sets a missing summary to the beginning of the context. If context and body are blank, the summary is the type. If
- * only the context is blank, the summary stays missing.
+ * only the context is blank, the summary stays missing. Data that is not an object stays unchanged, and the Schema refuses it.
  */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
+  if (!Predicate.isRecord(draft.data)) return draft
   const { context = "", type = talk } = draft.data
-  const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined
+  const unsaid = deriveSummary(draft.body) === "" ? deriveSummary(type) || talk : undefined
   const summary = draft.summary ?? (deriveSummary(context) || unsaid)
   return { ...draft, summary, data: { ...draft.data, type } }
 }

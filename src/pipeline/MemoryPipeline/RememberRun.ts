@@ -86,7 +86,6 @@ export const make = (
     Effect.gen(function*() {
       const scope = yield* scopeFor(viewer, options)
       const { maxFacts = Extraction.maxFacts } = options
-      if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
       // a custom `options.apply` may write as `System`. The store does not limit the trust of `System`, so `trustIn` limits it here
@@ -256,7 +255,6 @@ const scopeFor = (
 }
 
 const isScope = Schema.is(MemoryScope.MemoryScope)
-const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
 /** Returns the names of the kinds whose `data` cannot be empty. A fact is plain text, so it cannot have such a kind. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
