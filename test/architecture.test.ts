@@ -113,7 +113,8 @@ describe("the architecture of src", () => {
       ["domain/internal/HashNode.ts", ["node:crypto"]],
       [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
       ["cli/commands/Serve.ts", ["node:http"]],
-      ["cli/launcher.ts", ["node:fs", "node:module", "node:path", "node:url", "node:v8", "node:vm"]]
+      ["cli/launcher.ts", ["node:fs", "node:module", "node:path", "node:url", "node:v8", "node:vm"]],
+      ["cli/main.ts", ["node:readline"]]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))

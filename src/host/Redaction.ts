@@ -43,8 +43,16 @@ import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
-import { draftOf, json, onOneLine, type Redact, redactFields } from "./Redaction/Fields.ts"
-import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
+import {
+  byPatterns,
+  draftOf,
+  json,
+  onOneLine,
+  type Options,
+  type Redact,
+  type Redacted,
+  redactFields
+} from "./Redaction/Patterns.ts"
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
