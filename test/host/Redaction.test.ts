@@ -355,7 +355,7 @@ describe("Redaction.layer", () => {
     withRedaction((redaction) =>
       Effect.gen(function*() {
         for (let length = 175; length < 201; length++) {
-          const text = `${"a".repeat(length)} ${key("sk-", 40)} and so on`
+          const text = `${"a".repeat(length)}/${key("sk-", 40)} and so on`
           const summary = deriveSummary(text)
           const object = { subject: "Ada", predicate: "has", object: text }
           for (
