@@ -175,9 +175,10 @@ const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) 
     const [name = word] = word.split("=", 1)
     const hasValue = names.get(name)
     if (hasValue === undefined) return { flags, words, stranger: name }
-    if (hasValue && name !== word) flags.push(name, word.slice(name.length + 1)) // @effect/cli reads `--tag=a` of no repeated option
+    // @effect/cli does not read `--tag=a` if the option may be repeated, so a value after `=` becomes a word of its own
+    if (hasValue && name !== word) flags.push(name, word.slice(name.length + 1))
+    else if (hasValue && at + 1 < line.length) flags.push(word, line[++at]!) // `at + 1` is below the length
     else flags.push(word)
-    if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // `at + 1` is below the length
   }
   return { flags, words, stranger: undefined }
 }

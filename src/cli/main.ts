@@ -52,10 +52,13 @@ const input = (longest: number) =>
  */
 const answer = Effect.async<string>((resume) => {
   const lines = createInterface({ input: process.stdin, terminal: false })
-  lines.once("line", (line) => resume(Effect.succeed(line)))
+  lines.once("line", (line) => {
+    resume(Effect.succeed(line))
+    lines.close()
+  })
   lines.once("close", () => resume(Effect.succeed("")))
   return Effect.sync(() => lines.close())
-}).pipe(Effect.ensuring(Effect.sync(() => process.stdin.pause())))
+})
 
 const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"
 const err = write(process.stderr)

@@ -381,7 +381,6 @@ const ofExtraction = (
       : ["options.sharedWrites: expected a list of \"agent\" and \"global\""]),
     ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
     ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
-    ...Validation.timeIssues("options.ttl", options.ttl, { least: 0, infinite: true }),
     ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
   ]
 }

@@ -53,8 +53,8 @@ export interface Options {
 
 /**
  * Wraps a model (`primitives`): adds batches, bounded concurrency and a cache. Concurrent requests for the same text and purpose share one
- * call of the model. Dies if an option is invalid, or if the model's `dimensions` are not a whole number of 1 or more. `embed` fails with `model` if the model returns a wrong number of vectors or of
- * dimensions, or a number that is not finite.
+ * call of the model. Dies if an option is invalid, or if the model's `dimensions` are not a whole number of 1 or more. `embed` fails with
+ * `model` if the model returns a wrong number of vectors or of dimensions, or a number that is not finite.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(

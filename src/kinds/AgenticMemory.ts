@@ -86,7 +86,7 @@ export interface Service {
   ) => Effect.Effect<ReadonlyArray<Evolution>, MemoryError.MemoryError>
   /**
    * Derives the attributes from the note's current text and stores them, for example after a person has edited the text. Derived tags
-   * replace the note's tags that are in `NoteAnalysis.subjects`, the list of derivable tags. Other tags stay.
+   * replace those of the note's tags that can be derived. Other tags stay.
    */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Stored, MemoryError.MemoryError>
   /**

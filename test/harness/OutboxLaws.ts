@@ -262,13 +262,15 @@ law(
 )
 
 law(
-  "`append` refuses a viewer without ids unless the options set the scope Global and allow writes to it",
+  "`append` refuses `Viewer.make({})`, unless the options both set the scope Global and allow writes to it",
   (opened) =>
     Effect.gen(function*() {
       const store = yield* theStore
       const nobody = Viewer.make({})
-      const outbox = yield* opened(store, model())
-      assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
+      for (const options of [{}, { scope: "global" }, { sharedWrites: ["global"] }] as const) {
+        const outbox = yield* opened(store, model(), { options })
+        assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
+      }
       const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
       yield* open.append(nobody, "s", users("a"))
       yield* open.flush

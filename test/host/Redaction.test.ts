@@ -209,6 +209,17 @@ describe("Redaction.byPatterns", () => {
     )
   })
 
+  it("a second redaction finds no secret if a custom pattern matches the name in its own mark or in another mark", () => {
+    const patterns = { acme: /acme(-\d+)?/i, "a)b": /(?<end>key|b)\b/u, redacted: /redacted/ }
+    const twice = Redaction.byPatterns({ patterns })
+    const once = twice(`project acme: and Acme-123, b, ${key("sk-", 20)}, redacted`)
+    assert.deepStrictEqual(once, {
+      text: "project (redacted acme): and (redacted acme), (redacted a)b), (redacted key), (redacted redacted)",
+      count: 5
+    })
+    assert.deepStrictEqual(twice(once.text), { text: once.text, count: 0 })
+  })
+
   it("the redaction of repetitive texts of 1,000,000 characters ends within ten minutes", () => {
     const all = Redaction.byPatterns({ emails: true })
     const parts = [

@@ -202,7 +202,7 @@ describe("EpisodicMemory.layerAdapter", () => {
     })))
   })
 
-  it.effect("a failing adapter fails `recall`, but not `afterTurn`, and not `beforeTurn` if at least one of its searches succeeds", () =>
+  it.effect("`recall` fails if the adapter fails; `afterTurn` succeeds, and `beforeTurn` succeeds if at least one of the turn's searches does", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
       assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")

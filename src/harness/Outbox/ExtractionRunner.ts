@@ -112,7 +112,7 @@ export const targetOf = (
 
 /**
  * Lists the violations in the options of an outbox, each as a text that begins with the option's name. `trigger.issues` are listed
- * unchanged. Violations in `options.ttl`, and those that only the store or the model can reveal, are not found.
+ * unchanged. Violations that only the store or the model can reveal are not found.
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
@@ -124,15 +124,13 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...Validation.timeIssues("timeSlice", options.timeSlice, { least: 1 }),
   ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
   ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
+  ...Validation.timeIssues("options.ttl", options.options?.ttl, { least: 0, infinite: true }),
   ...(isMaxFacts(options.options?.maxFacts) ? [] : ["options.maxFacts: expected 1 to 256"])
 ]
 
-/** Fails with `invalid_draft` if the options have violations, also in `ttl`. The error lists all violations. */
+/** Fails with `invalid_draft` if the options have violations. The error lists all violations. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
-  Validation.refuseOptions("Outbox", [
-    ...issuesOf(options),
-    ...Validation.timeIssues("options.ttl", options.options?.ttl, { least: 0, infinite: true })
-  ])
+  Validation.refuseOptions("Outbox", issuesOf(options))
 const isExtractor = Schema.is(Schema.UndefinedOr(Schema.Literal("pipeline", "ingest")))
 const isMaxFacts = Schema.is(Schema.UndefinedOr(Extraction.MaxFacts))
 

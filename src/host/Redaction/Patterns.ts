@@ -1,4 +1,7 @@
-/** The patterns by which `Redaction.layer` finds secrets. Further checks exclude values that only look like secrets. */
+/**
+ * The patterns by which `Redaction.layer` finds secrets, and the fields of drafts, patches and JSON in which a redaction replaces them.
+ * Further checks exclude values that only look like secrets.
+ */
 import * as Predicate from "effect/Predicate"
 import { deriveSummary, type Draft, type Link, type Patch } from "../../domain/MemoryRecord.ts"
 import { type Json, maxDepth } from "../../domain/Payload.ts"
@@ -40,10 +43,13 @@ const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 /** Returns the function with which `Redaction.layer` redacts. The built-in patterns take linear time for every text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
+  const names = ["card", "email", "key", "token", ...Object.keys(patterns)]
+  const marks = `\\(redacted (?:${names.map((name) => name.replace(/[$()*+./?[\\\]^{|}]/g, "\\$&")).join("|")})\\)`
   const rules: ReadonlyArray<Rule> = [
     ...Object.entries(patterns).map(([name, pattern]) => ({
       name,
-      pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
+      // the marks are matched first and left alone, since the pattern may match the name in a mark
+      pattern: new RegExp(`${marks}|(?:${pattern.source})`, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
     ...tokens ? passphrases.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
