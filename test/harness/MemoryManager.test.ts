@@ -40,9 +40,9 @@ describe("the configuration of a MemoryManager", () => {
           "extraction.archive: the store takes no writes",
           "extraction.archive: interval: expected a whole number of turns, 1 or more",
           "extraction.notes: options.maxFacts: expected 1 to 256",
+          "extraction.notes: options.ttl: expected a time, 0 ms or more, such as \"10 seconds\" or Duration.infinity",
           "extraction.notes: there is no language model: provide a Completion below MemoryManager.layer",
           "extraction.notes: options.kind: expected a name such as semantic",
-          "extraction.notes: options.ttl: expected a time, 0 ms or more, such as \"10 seconds\" or Duration.infinity",
           "extraction.notes: options.topK: expected 1 to 1,000",
           "injection.maxEntries: expected 1 to 1,000",
           "injection.budget: expected a whole number of tokens"

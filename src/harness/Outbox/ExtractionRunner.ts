@@ -124,8 +124,8 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...Validation.timeIssues("timeSlice", options.timeSlice, { least: 1 }),
   ...Validation.timeIssues("timeout", options.timeout, { least: 1 }),
   ...Validation.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
-  ...Validation.timeIssues("options.ttl", options.options?.ttl, { least: 0, infinite: true }),
-  ...(isMaxFacts(options.options?.maxFacts) ? [] : ["options.maxFacts: expected 1 to 256"])
+  ...(isMaxFacts(options.options?.maxFacts) ? [] : ["options.maxFacts: expected 1 to 256"]),
+  ...Validation.timeIssues("options.ttl", options.options?.ttl, { least: 0, infinite: true })
 ]
 
 /** Fails with `invalid_draft` if the options have violations. The error lists all violations. */

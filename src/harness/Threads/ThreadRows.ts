@@ -35,11 +35,10 @@ export const kind = "thread"
 /** Largest number of thread names in a page row. */
 export const namesInPage = 100
 
-const owned = { owner: MemoryScope }
 /** Schema of the row of a thread. */
 export const ThreadData = Schema.Struct({
   row: Schema.Literal("thread"),
-  ...owned,
+  owner: MemoryScope,
   name: Schema.String,
   generation: Schema.String,
   /** Number of messages. */
@@ -54,7 +53,7 @@ export type ThreadData = typeof ThreadData.Type
 
 const MessageData = Schema.Struct({
   row: Schema.Literal("message"),
-  ...owned,
+  owner: MemoryScope,
   generation: Schema.String,
   sequence: Schema.NonNegativeInt,
   part: Schema.NonNegativeInt,
@@ -62,10 +61,18 @@ const MessageData = Schema.Struct({
 })
 
 /** Schema of a page row, which lists names of threads. */
-export const PageData = Schema.Struct({ row: Schema.Literal("page"), ...owned, names: Schema.Array(Schema.String) })
+export const PageData = Schema.Struct({
+  row: Schema.Literal("page"),
+  owner: MemoryScope,
+  names: Schema.Array(Schema.String)
+})
 
 /** Schema of the row of an owner, which contains the number of the owner's page rows. */
-export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned, pages: Schema.NonNegativeInt })
+export const OwnerData = Schema.Struct({
+  row: Schema.Literal("owner"),
+  owner: MemoryScope,
+  pages: Schema.NonNegativeInt
+})
 
 /** Schema of a message as it is stored. */
 export const Stored = Schema.Struct({

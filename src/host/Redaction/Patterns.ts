@@ -52,10 +52,10 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
       pattern: new RegExp(`${marks}|(?:${pattern.source})`, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
     ...tokens ? passphrases.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
-    ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [header, bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
+    ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey() }] : [],
+    ...tokens ? [header(), bearer(), webToken, urlPassword()].map((pattern) => ({ name: "token", pattern })) : [],
     ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
-    ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
+    ...cards ? [{ name: "card", pattern: cardNumber(), accepts: hasCheckDigit }] : [],
     ...emails ? [{ name: "email", pattern: email }] : []
   ]
   return (text) => {
@@ -78,24 +78,26 @@ const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Matches a private key in PEM form, up to its `END` line. If this line is missing: up to the next `-----`, or to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
-const providerKey = new RegExp(
-  `${begins}(?:` + [
-    "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
-    "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
-    "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
-    "AIza[\\w-]{35}|ya29\\.[\\w-]{20,}|GOCSPX-[\\w-]{20,}", // Google
-    "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
-    "glpat-[\\w-]{20,}",
-    "npm_\\w{36}",
-    "hf_\\w{30,}",
-    "pypi-[\\w-]{40,}",
-    "dckr_pat_[\\w-]{20,}", // Docker
-    "whsec_\\w{20,}", // Stripe
-    "SG\\.[\\w-]{16,64}\\.[\\w-]{16,}", // SendGrid
-    "(?:xox[abeoprs]|xapp)-[\\w-]{10,}" // Slack
-  ].join("|") + ")",
-  "g"
-)
+/** Makes the pattern of API keys. A bundler can leave out a function like this, but not a constant made of a template. */
+const providerKey = () =>
+  new RegExp(
+    `${begins}(?:` + [
+      "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
+      "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
+      "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
+      "AIza[\\w-]{35}|ya29\\.[\\w-]{20,}|GOCSPX-[\\w-]{20,}", // Google
+      "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
+      "glpat-[\\w-]{20,}",
+      "npm_\\w{36}",
+      "hf_\\w{30,}",
+      "pypi-[\\w-]{40,}",
+      "dckr_pat_[\\w-]{20,}", // Docker
+      "whsec_\\w{20,}", // Stripe
+      "SG\\.[\\w-]{16,64}\\.[\\w-]{16,}", // SendGrid
+      "(?:xox[abeoprs]|xapp)-[\\w-]{10,}" // Slack
+    ].join("|") + ")",
+    "g"
+  )
 /**
  * Pattern of the white space around a sign or after a word: `least` to 3 characters, or 4 to 16 on one line, as in aligned columns. More
  * than 3 line breaks and indents in a row rather separate a name from names that are nested below it.
@@ -105,21 +107,22 @@ const gap = (least: number) => `(?:\\s{${least},3}|[^\\S\\r\\n]{4,16})`
  * Matches credentials in an `Authorization` header: after `Basic`, `Token` or `ApiKey`, or 16 or more characters with a digit and without
  * such a word. The pattern `bearer` matches bearer tokens.
  */
-const header = (() => {
+const header = () => {
   const set = `authorization\\\\?["'\`]?${gap(0)}[:=]${gap(0)}\\\\?["'\`]?`
   const value = "[\\w.~+/-]"
   return new RegExp(
     `(?<=${set}(?:basic|token|api-?key)${gap(1)})${value}{6,}=*|(?<=${set})(?=${value}{0,100}\\d)${value}{16,}=*`,
     "gi"
   )
-})()
-const bearer = new RegExp(`(?<=${begins}bearer${gap(1)})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
+}
+const bearer = () => new RegExp(`(?<=${begins}bearer${gap(1)})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
 /** Matches a JSON Web Token. A match never begins after a dash. Otherwise, a text that repeats `-eyJ…` would take quadratic time. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
-const urlPassword = new RegExp(
-  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
-  "gi"
-)
+const urlPassword = () =>
+  new RegExp(
+    `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
+    "gi"
+  )
 /** Pattern of the place where a name may begin: not after a letter or digit. A name may follow an escape, or `_` as in DB_PASSWORD. */
 const nameStart = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 /** Pattern of the last word of a password's name, such as `password`, or `Password` in `userPassword`. */
@@ -133,7 +136,7 @@ const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?
 /** Pattern of the optional purpose of a password, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Matches what separates a name from its value, such as `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
-const separator = `${gap(0)}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)${gap(0)}`
+const separator = () => `${gap(0)}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)${gap(0)}`
 /**
  * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
  * the opening quote is unescaped and an unescaped quote follows on the line. Otherwise, the escaped quote ends the password.
@@ -145,7 +148,9 @@ const passphrases = [
   ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a ’ before a letter is an apostrophe
 ].map(([opens, within, closes]) =>
   new RegExp(
-    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${separator}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
+    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${separator()}|${
+      option(passwords)
+    })${opens})${within}{6,200}(?=${closes})`,
     "giu"
   )
 )
@@ -156,7 +161,7 @@ const passphrases = [
 const assigned = (() => {
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
   const set = `${quote}${gap(0)}[:=]${gap(0)}${quote}`
-  const is = `${quote}${separator}${quote}`
+  const is = `${quote}${separator()}${quote}`
   const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
@@ -182,18 +187,19 @@ const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
  * depending on the second digit. First digit 4: 13, 16 or 19 digits. First digit 6: 16 to 19 digits. Longer or shorter numbers are not
  * cards but, for example, times, order numbers or ids.
  */
-const cardNumber = new RegExp(
-  "(?<![\\w.+-])(?:" + [
-    "4\\d{12}(?:\\d{3}){0,2}",
-    "5\\d{15}",
-    "6\\d{15,18}",
-    "2[2-7]\\d{14}",
-    "3(?:[0689]\\d{12}|[47]\\d{13}|5\\d{14})",
-    `(?:[3-6]\\d{3}|2[2-7]\\d\\d)(${between})\\d{4}\\1\\d{4}\\1\\d{4}`,
-    `3[47]\\d\\d(${between})\\d{6}\\2\\d{5}`
-  ].join("|") + ")(?![\\w-])",
-  "g"
-)
+const cardNumber = () =>
+  new RegExp(
+    "(?<![\\w.+-])(?:" + [
+      "4\\d{12}(?:\\d{3}){0,2}",
+      "5\\d{15}",
+      "6\\d{15,18}",
+      "2[2-7]\\d{14}",
+      "3(?:[0689]\\d{12}|[47]\\d{13}|5\\d{14})",
+      `(?:[3-6]\\d{3}|2[2-7]\\d\\d)(${between})\\d{4}\\1\\d{4}\\1\\d{4}`,
+      `3[47]\\d\\d(${between})\\d{6}\\2\\d{5}`
+    ].join("|") + ")(?![\\w-])",
+    "g"
+  )
 /**
  * Matches an e-mail address, together with all addresses that follow without a separator. One mark replaces them all. If only the first
  * were replaced, redacting the result again would find another address.
