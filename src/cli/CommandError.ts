@@ -41,6 +41,10 @@ export class CommandError extends Data.TaggedError("CommandError")<{
 export const make = (code: keyof typeof exitCodes, message: string, hint?: string): CommandError =>
   new CommandError({ code: exitCodes[code], message, hint })
 
+/** Makes the failure for a text that is not UTF-8. `name` names the text. */
+export const notUtf8 = (name: string): CommandError =>
+  make("refused", `${name} is not UTF-8 text`, "convert it first, for example with iconv")
+
 const byReason: Readonly<Record<Reason, ExitCode>> = {
   not_found: exitCodes.notFound,
   invalid_scope: exitCodes.refused,

@@ -6,6 +6,7 @@
  * check        problems                                                 repair by `doctor --repair`
  * files        a vault's file is damaged, partly readable or no record  a damaged file is restored from its last good revision
  *              a file changed without a new modification time           none: for a person
+ *              the file of a store in SQLite is damaged                 none: for a person
  * index        a search for the summary of a record does not find it    the index of a database is rebuilt
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
@@ -70,6 +71,8 @@ export interface Report extends Schema.Schema.Type<typeof Report> {}
 export interface Options {
   readonly store: Service
   readonly vault: Option.Option<VaultService>
+  /** Finds the problems of the file of a store in SQLite. Default: none. */
+  readonly database?: Io<ReadonlyArray<string>> | undefined
   /** Tenants to check. Default: all. The check `files` always reads the files of all tenants. */
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
@@ -90,7 +93,12 @@ export const examine = (options: Options): Io<Report> =>
     const { store } = options
     const wanted = new Set(options.checks ?? Check.literals)
     const findings: Array<Finding> = []
-    if (wanted.has("files")) findings.push(...(yield* filesOf(options.vault)))
+    if (wanted.has("files")) {
+      findings.push(...yield* filesOf(options.vault))
+      for (const message of yield* options.database ?? Effect.succeed([])) {
+        findings.push({ check: "files", message: `damaged: ${message}`, isMendable: false })
+      }
+    }
     let rows = 0
     for (const tenant of yield* Rows.tenantsOf(store, options.tenants)) {
       const read = yield* readAll(options, tenant, rows)

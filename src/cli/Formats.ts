@@ -19,7 +19,7 @@ import { type Failure, print, type Services, type Shared } from "./Command.ts"
 import * as CommandError from "./CommandError.ts"
 import * as Progress from "./Progress.ts"
 import * as Rows from "./Rows.ts"
-import { counted, json, number, safeLine, Screen } from "./Screen.ts"
+import { counted, json, number, safeLine, Screen, utf8 } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
 /** The arguments of an import: the file or folder to read, and the options that all commands share. */
@@ -261,12 +261,16 @@ const file = (name: string, summary: string, load: () => Promise<Decoder>): Form
       const decode = yield* Effect.promise(load)
       const tooLong = CommandError.make("refused", `${safeLine(path)} is longer than ${number(longestFile)} bytes`)
       if (path === "-") {
-        const text = yield* Effect.mapError(screen.input(longestFile), () => tooLong)
+        const text = yield* Effect.mapError(
+          screen.input(longestFile),
+          (error) => error === "too long" ? tooLong : CommandError.notUtf8("stdin")
+        )
         return (context: Parameters<Decoder>[1]) => decode(text, context)
       }
       const { size } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
       if (size > longestFile) return yield* tooLong
-      const text = yield* Effect.mapError(fs.readFileString(path), () => unreadable(path))
+      const text = utf8(yield* Effect.mapError(fs.readFile(path), () => unreadable(path)))
+      if (text === undefined) return yield* CommandError.notUtf8(safeLine(path))
       return (context) => decode(text, context)
     }))
 
@@ -299,9 +303,11 @@ const filesOf = (root: string) =>
         if (real !== at && !real.startsWith(path.join(base, path.sep))) {
           return skip("a link out of the folder", relative)
         }
-        if (type === "Directory") folders.push(relative)
-        else if (type !== "File") skip("neither a file nor a folder", relative)
-        else files.push({ path: relative, text: /\.md$/i.test(relative) ? yield* fs.readFileString(at) : "" })
+        if (type === "Directory") return void folders.push(relative)
+        if (type !== "File") return skip("neither a file nor a folder", relative)
+        const text = /\.md$/i.test(relative) ? utf8(yield* fs.readFile(at)) : ""
+        if (text === undefined) return skip("not UTF-8 text", relative)
+        files.push({ path: relative, text })
       }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", relative))))
     const folders = [""]
     for (const folder of folders) { // `folders` grows as folders are found
@@ -322,6 +328,8 @@ const readVault = ({ path, shared }: Reading): Run =>
   Effect.gen(function*() {
     const { copy } = yield* Effect.promise(() => import("../transfer/Copy.ts"))
     const screen = yield* Screen
+    const fs = yield* FileSystem.FileSystem
+    yield* Effect.mapError(fs.access(path), () => unreadable(path))
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})
     const to = yield* open(shared, { create: true })
     const tenants = tenantsOf(shared)

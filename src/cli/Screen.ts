@@ -13,7 +13,7 @@ export interface Service {
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
   /** Reads stdin to its end as UTF-8 text. Fails as soon as stdin has delivered more than `longest` bytes. */
-  readonly input: (longest: number) => Effect.Effect<string, "too long">
+  readonly input: (longest: number) => Effect.Effect<string, "too long" | "not UTF-8">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
   /** Asks a yes-or-no question on the terminal. Returns true only if the answer is `y` or `yes`, in upper or lower case. */
@@ -51,6 +51,15 @@ const styles = {
 } as const
 /** A colour or style of text. */
 export type Style = keyof typeof styles
+
+/** Decodes UTF-8 text without its byte order mark. Returns `undefined` if the bytes are not UTF-8. */
+export const utf8 = (bytes: Uint8Array): string | undefined => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
 
 /** Colours a text with ANSI escape sequences. */
 export const ansi = (style: Style, text: string): string => `\x1b[${styles[style][0]}m${text}\x1b[${styles[style][1]}m`

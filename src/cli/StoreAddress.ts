@@ -133,6 +133,15 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
 /** Whether `reindex` can rebuild the index of the store. Only a database stores an index that can be rebuilt. */
 export const canReindex = ({ _tag }: StoreAddress): boolean => _tag === "Sqlite" || _tag === "Postgres"
 
+/** Checks the file of a store in SQLite, and returns the problems. Returns none for other stores. */
+export const verify = (address: StoreAddress): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
+  address._tag === "Sqlite"
+    ? Effect.flatMap(
+      Effect.promise(() => import("../storage/MemoryStore/Sqlite.ts")),
+      ({ verify }) => verify({ filename: address.filename })
+    )
+    : Effect.succeed([])
+
 /** Rebuilds the index of a database, which must not be open. Returns false if the store is no database, and otherwise true. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
   Effect.gen(function*() {

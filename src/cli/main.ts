@@ -43,7 +43,10 @@ const input = (longest: number) =>
       length += chunk.length
       return length > longest ? Effect.fail("too long" as const) : Effect.void
     }
-    return Effect.map(Stream.runForEach(inputBytes, addChunk), () => Buffer.concat(chunks).toString("utf8"))
+    return Effect.flatMap(Stream.runForEach(inputBytes, addChunk), () => {
+      const text = Screen.utf8(Buffer.concat(chunks))
+      return text === undefined ? Effect.fail("not UTF-8" as const) : Effect.succeed(text)
+    })
   })
 
 /**

@@ -83,6 +83,9 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
           : unquoted(issue.issue)
       )
     case "Composite":
+      if (AST.isUnion(issue.ast) && issue.ast.types.every(AST.isLiteral)) {
+        return new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast)) // one message instead of one for each literal
+      }
       return new ParseResult.Composite(
         issue.ast,
         issue.actual,
@@ -94,16 +97,20 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
   }
 }
 
-const expected = (ast: AST.AST): string =>
-  `Expected ${
-    AST.isRefinement(ast)
-      ? AST.getDescriptionAnnotation(ast).pipe(
-        Option.orElse(() => AST.getTitleAnnotation(ast)),
-        Option.getOrElse(() => String(ast)),
-        (text) => text + limitsBeside(text, ast)
-      )
-      : String(ast)
-  }`
+const expected = (ast: AST.AST): string => {
+  if (!AST.isRefinement(ast)) return `Expected ${nameOf(ast)}`
+  const text = AST.getDescriptionAnnotation(ast).pipe(
+    Option.orElse(() => AST.getTitleAnnotation(ast)),
+    Option.getOrElse(() => String(ast))
+  )
+  return `Expected ${text}${limitsBeside(text, ast)}`
+}
+
+/** Returns the name of a Schema. An object or array without a name is called so, since a list of its fields would be long. */
+const nameOf = (ast: AST.AST): string => {
+  const isNamed = Option.isSome(AST.getIdentifierAnnotation(ast)) || Option.isSome(AST.getTitleAnnotation(ast))
+  return isNamed ? String(ast) : AST.isTypeLiteral(ast) ? "an object" : AST.isTupleType(ast) ? "an array" : String(ast)
+}
 
 /**
  * Returns the Schema's limits on length, number of items and value, as text. Limits of 1 or less are left out. A limit is also left out if

@@ -18,15 +18,17 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import { MemoryFilter, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { isPurge } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
 import { Global, MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import * as Validation from "../domain/Validation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -133,6 +135,7 @@ export const forgetAll = (
   { purge = false }: { readonly purge?: boolean | undefined } = {}
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.gen(function*() {
+    yield* Validation.check("forgetAll", MemoryFilter, filter)
     if (purge && OutboxLog.selectsWaiting(filter)) {
       yield* OutboxLog.purge(store, viewer, filter.scope)
       yield* ThreadWrites.purge(store, viewer, filter.scope)
@@ -252,6 +255,8 @@ export const makeRemembering = (
   Effect.gen(function*() {
     const { sharedWrites = [] } = rules
     const { degraded } = events
+    const shared = (options: MemoryPipeline.Options) =>
+      Predicate.isRecord(options) ? { ...options, sharedWrites } : options // the pipeline refuses all else
     const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
@@ -271,15 +276,15 @@ export const makeRemembering = (
         events.write(
           viewer,
           Effect.zipRight(
-            mayWrite(rules, "remember", options.scope),
-            pipeline.remember(viewer, turns, { ...options, sharedWrites })
+            mayWrite(rules, "remember", options?.scope),
+            pipeline.remember(viewer, turns, shared(options))
           ),
           ({ applied }) => applied
         ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
       plan: (viewer, turns, options) =>
         Effect.zipRight(
-          mayWrite(rules, "plan", options.scope),
-          pipeline.plan(viewer, turns, { ...options, sharedWrites })
+          mayWrite(rules, "plan", options?.scope),
+          pipeline.plan(viewer, turns, shared(options))
         ),
       undo: (viewer, receipt) =>
         Effect.gen(function*() {

@@ -151,7 +151,7 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 export interface Service {
   /**
    * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
-   * message, if a list `sequence` does not have one number per message, or if `maxFacts` or `ttl` is invalid. Fails with `model`, which is
+   * message, if a list `sequence` does not have one number per message, or if `sequence`, `maxFacts` or `ttl` is invalid. Fails with `model`, which is
    * retryable, if the model's answer is prose, JSON of another shape or longer than 262,144 characters. Nothing is then written. An
    * explicit empty list in the answer means that there are no facts.
    */
@@ -192,13 +192,22 @@ const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String
 const isMaxFacts = Schema.is(MaxFacts)
 
 /** Lists the violations in the options of a run over `count` messages. Each text begins with the name of an option. */
-const issuesOf = ({ maxFacts, sequence, ttl }: Options, count: number): ReadonlyArray<string> => [
-  ...(maxFacts === undefined || isMaxFacts(maxFacts) ? [] : ["maxFacts: expected an integer of 1..256"]),
-  ...(Array.isArray(sequence) && sequence.length !== count
-    ? [`sequence: expected one number per message: ${count}, not ${sequence.length}`]
-    : []),
-  ...timeIssues("ttl", ttl, { least: 0, infinite: true })
-]
+const issuesOf = (options: Options, count: number): ReadonlyArray<string> => {
+  if (!Predicate.isRecord(options)) return ["options: expected an object"]
+  const { maxFacts, sequence, ttl } = options
+  return [
+    ...(maxFacts === undefined || isMaxFacts(maxFacts) ? [] : ["maxFacts: expected an integer of 1..256"]),
+    ...(Array.isArray(sequence) && sequence.length !== count
+      ? [`sequence: expected one number per message: ${count}, not ${sequence.length}`]
+      : []),
+    ...(sequence === undefined || [sequence].flat().every(isSequence)
+      ? []
+      : ["sequence: expected integers, 0 or more"]),
+    ...timeIssues("ttl", ttl, { least: 0, infinite: true })
+  ]
+}
+
+const isSequence = Schema.is(Schema.NonNegativeInt)
 
 /** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}

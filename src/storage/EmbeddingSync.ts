@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Embedding as Query, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
@@ -168,9 +169,10 @@ export const recall = (
   search: (query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 ): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
   Effect.gen(function*() {
+    if (!Predicate.isRecord(query)) return yield* search(query) // `search` refuses it
     const { embedding: given, mode, text } = query
-    const needsNoEmbedding = text === undefined || given !== undefined || mode === "lexical"
-    if (needsNoEmbedding || (mode === undefined && !embedding.active)) return yield* search(query)
+    const isByVector = mode === undefined ? embedding.active : mode === "vector" || mode === "hybrid"
+    if (text === undefined || given !== undefined || !isByVector) return yield* search(query)
     const made = yield* Effect.either(embedding.query(text))
     if (made._tag === "Right") return yield* search({ ...query, embedding: made.right })
     if (mode === "vector") return yield* made.left

@@ -21,7 +21,7 @@ import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import * as EmbeddingSync from "../../src/storage/EmbeddingSync.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
-import { raw } from "../sqlite/File.ts"
+import { damageIndex, raw } from "../sqlite/File.ts"
 import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
 
 const ada = Viewer.make({ userId: "ada" })
@@ -248,6 +248,19 @@ describe("effect-memory doctor on a SQLite file", () => {
       const { mended } = yield* answered(Examined, ["doctor", "--repair", ...store])
       assert.deepInclude(mended, { isReindexed: true, left: 0 })
       for (const body of bodies) assert.include(yield* told(["recall", body, "--user", "ada", ...store]), body)
+    }))
+
+  it.scopedLive("`doctor` and `verify` report a database file whose index lacks an entry for a row", () =>
+    Effect.gen(function*() {
+      const filename = path.join(yield* folder, "memory.db")
+      const store = ["--store", `sqlite:${filename}`]
+      yield* told(["remember", "Drinks tea.", "--user", "ada", ...store])
+      yield* damageIndex(filename, "memory_records_hash")
+      for (const command of ["doctor", "verify"]) {
+        const { findings } = yield* sick([command, ...store])
+        assert.deepStrictEqual(findings.map(({ check, isMendable }) => [check, isMendable]), [["files", false]])
+        assert.match(findings[0]!.message, /missing from index memory_records_hash/)
+      }
     }))
 
   it.scopedLive("a record that cannot be decoded is reported as not repairable", () =>

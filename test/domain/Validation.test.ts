@@ -28,8 +28,7 @@ describe("Validation", () => {
     assert.sameMembers(Array.from(linesOf(schema, input)), [
       "more: is unexpected, expected: \"a\" | \"b\" | \"c\" | \"d\" | \"e\"",
       "a: Expected an integer",
-      "b.1: Expected \"x\"",
-      "b.1: Expected \"y\"",
+      "b.1: Expected \"x\" | \"y\"",
       "c: Expected a string at least 2 character(s) long",
       "d: is missing",
       "e.f: Expected boolean",
@@ -38,6 +37,13 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Struct({ d: schema.fields.d }), { d: "secret" }), ["d: expected an x"])
     assert.deepStrictEqual(linesOf(Schema.String, 7), ["Expected string"])
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
+  })
+
+  it("the error message for a value that is no object, or no array, says so, and lists no fields", () => {
+    const fields = { a: Schema.String, b: Schema.optional(Schema.Array(Schema.Struct({ c: Schema.Int }))) }
+    assert.deepStrictEqual(linesOf(Schema.Struct(fields), 7), ["Expected an object"])
+    assert.deepStrictEqual(linesOf(Schema.Struct(fields), { a: "x", b: 7 }), ["b: Expected an array"])
+    assert.deepStrictEqual(linesOf(Schema.Struct(fields).annotations({ identifier: "Draft" }), 7), ["Expected Draft"])
   })
 
   it("an error message for a failed transformation does not quote the input", () => {

@@ -5,9 +5,10 @@ import * as Random from "effect/Random"
 import * as fs from "node:fs"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import { Sqlite } from "../../src/sqlite.ts"
 import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { times } from "../vault/Program.ts"
-import { all, bob, draft, file, opened, raw } from "./File.ts"
+import { all, bob, damageIndex, draft, file, opened, raw } from "./File.ts"
 
 /** The bytes of a file with records, tombstones, revisions, links and uses. */
 const sample = Effect.scoped(Effect.gen(function*() {
@@ -98,6 +99,29 @@ describe("a damaged SQLite file", () => {
         for (const end of ["-wal", "-shm"]) fs.rmSync(filename + end, { force: true })
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
+
+  it.scoped("`Sqlite.verify` names an index without an entry for one of its rows, and finds no problem in an undamaged file", () =>
+    Effect.gen(function*() {
+      const filename = yield* file
+      fs.writeFileSync(filename, yield* sample)
+      assert.deepStrictEqual(yield* Sqlite.verify({ filename }), [])
+      yield* damageIndex(filename, "memory_records_hash")
+      const [problem] = yield* Sqlite.verify({ filename })
+      assert.match(problem ?? "", /missing from index memory_records_hash/)
+      fs.writeFileSync(filename, (yield* sample).subarray(0, 20_000))
+      assert.isNotEmpty(yield* Sqlite.verify({ filename }))
+    }))
+
+  it.scoped("`Sqlite.verify` of a missing file fails with `io` and makes no file; of a file that is no database, it finds a problem", () =>
+    Effect.gen(function*() {
+      const filename = yield* file
+      assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename }))).reason, "io")
+      assert.isFalse(fs.existsSync(filename))
+      fs.writeFileSync(filename, "no database ".repeat(1_000))
+      assert.lengthOf(yield* Sqlite.verify({ filename }), 1)
+      assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename: "" }))).reason, "invalid_draft")
+      assert.deepStrictEqual(yield* Sqlite.verify({ filename: ":memory:" }), [])
+    }))
 
   it.scoped("a file with invalid rows or a missing table causes at most a MemoryError, never a defect", () =>
     Effect.gen(function*() {

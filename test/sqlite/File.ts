@@ -55,6 +55,16 @@ export const raw = (filename: string, ...statements: ReadonlyArray<string>) =>
     return rows
   })).pipe(Effect.provide(Reactivity.layer), Effect.orDie)
 
+/** Changes one byte of an entry in the first page of an index. */
+export const damageIndex = (filename: string, index: string) =>
+  Effect.gen(function*() {
+    const [found] = yield* raw(filename, `SELECT rootpage FROM sqlite_master WHERE name = '${index}'`)
+    const [{ page_size: size } = { page_size: 4_096 }] = yield* raw(filename, "PRAGMA page_size")
+    const bytes = fs.readFileSync(filename)
+    bytes[Number(found?.["rootpage"]) * Number(size) - 4]! ^= 1 // the last bytes of a page belong to an entry
+    fs.writeFileSync(filename, bytes)
+  })
+
 /** Asserts that SQLite's integrity check passes, and that the stored counts equal the counts of the rows. */
 export const sound = (filename: string) =>
   Effect.gen(function*() {

@@ -35,6 +35,7 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
       ...yield* opened(shared),
       ...options,
       canReindex: StoreAddress.canReindex(shared.store),
+      database: StoreAddress.verify(shared.store),
       ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
       onProgress: (rows) => progress.at(rows, "reading")
     }).pipe(Effect.ensuring(progress.end))
@@ -45,7 +46,7 @@ export const verify = make({
   name: "verify",
   summary: "read every record and file, and list what is damaged",
   description: [
-    "Reads every row of the store and, of a vault, every file, and lists what cannot be read, is only partly understood, or changed without a trace. Changes nothing.",
+    "Reads every row of the store, every file of a vault, and the whole file of SQLite, and lists what cannot be read, is only partly understood, or changed without a trace. Changes nothing.",
     "Exits with 7 where it found something. doctor looks further."
   ],
   options: Options.none,

@@ -28,6 +28,7 @@ export const Remembered = Schema.Struct({
 /** Largest size of a text on stdin, in bytes. It far exceeds the longest body, since white space at the end of the text is removed. */
 const longestInput = 4_194_304
 const tooLong = CommandError.make("refused", `remember: the text is longer than ${longestInput} bytes`)
+const notUtf8 = CommandError.notUtf8("remember: the text")
 
 /** `remember`: writes a record. */
 export const remember = make({
@@ -63,7 +64,8 @@ export const remember = make({
       const isPiped = args.length === 0 || args.length === 1 && args[0] === "-"
       if (args.length === 0 && screen.canAsk) return yield* CommandError.make("usage", "remember: expected a text")
       const body = isPiped
-        ? (yield* Effect.mapError(screen.input(longestInput), () => tooLong)).trimEnd()
+        ? (yield* Effect.mapError(screen.input(longestInput), (error) => error === "too long" ? tooLong : notUtf8))
+          .trimEnd()
         : args.join(" ")
       if (body.trim() === "") return yield* CommandError.make("refused", "remember: the text is empty")
       const id = Option.isSome(options.id) ? { id: yield* idOf(options.id.value) } : {}

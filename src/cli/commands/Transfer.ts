@@ -7,25 +7,20 @@ import { make, valued } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Formats from "../Formats.ts"
 
-const formatOption = valued(
-  Options.text("format"),
-  "FORMAT",
-  `one of: ${Formats.all.map(({ name }) => name).join(", ")}; default jsonl`
-).pipe(Options.withDefault("jsonl"))
+const formatsOf = (direction: "read" | "write"): ReadonlyArray<Formats.Format> =>
+  Formats.all.filter((format) => format[direction] !== undefined)
 
-const listed = (direction: "read" | "write"): string =>
-  Formats.all.filter((format) => format[direction] !== undefined).map(({ name, summary }) => `${name} (${summary})`)
-    .join("; ")
+const namesOf = (direction: "read" | "write"): string => formatsOf(direction).map(({ name }) => name).join(", ")
+
+const formatOption = (direction: "read" | "write") =>
+  valued(Options.text("format"), "FORMAT", `one of: ${namesOf(direction)}; default jsonl`).pipe(
+    Options.withDefault("jsonl")
+  )
 
 const formatOf = (name: string, direction: "read" | "write") =>
-  Effect.gen(function*() {
-    const format = Formats.all.find((format) => format.name === name && format[direction] !== undefined)
-    const known = Formats.all.filter((format) => format[direction] !== undefined).map(({ name }) => name)
-    if (format === undefined) {
-      return yield* CommandError.make("usage", "there is no such format", `known: ${known.join(", ")}`)
-    }
-    return format
-  })
+  Effect.fromNullable(formatsOf(direction).find((format) => format.name === name)).pipe(
+    Effect.mapError(() => CommandError.make("usage", "there is no such format", `known: ${namesOf(direction)}`))
+  )
 
 /** `import`: reads memories from a file or folder that this library or another system wrote. */
 export const importing = make({
@@ -33,11 +28,11 @@ export const importing = make({
   summary: "read memories from a file or folder",
   description: [
     "Reads memories that another system, or export, wrote. Importing again changes nothing, and an import that was stopped goes on when it is run again.",
-    `Formats: ${listed("read")}.`,
+    `Formats: ${formatsOf("read").map(({ name, summary }) => `${name} (${summary})`).join("; ")}.`,
     "With --user or --agent everything of another system goes into that scope. Without, the ids that the file names count, and what names nobody becomes Global. Conversations become threads, which belong to somebody: name --user.",
     "Records that are there stay as they are. What cannot be carried over is counted by reason."
   ],
-  options: Options.all({ format: formatOption }),
+  options: Options.all({ format: formatOption("read") }),
   args: Args.text({ name: "PATH" }).pipe(
     Args.withDescription("the file or folder; - reads stdin, if the format is one of a single file")
   ),
@@ -62,7 +57,7 @@ export const exporting = make({
     "--user ID gives one person everything about them: every record, forgotten ones too, of every scope that holds the user, and their threads."
   ],
   options: Options.all({
-    format: formatOption,
+    format: formatOption("write"),
     withoutVectors: Options.boolean("without-vectors").pipe(
       Options.withDescription("leaves out vectors, which can be made again")
     )

@@ -72,6 +72,30 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
 /**
+ * Checks a file with SQLite's `integrity_check`, for example whether each index has an entry for every row. Returns the problems, at most
+ * 100; none for `:memory:`. Changes nothing, and fails with `io` if there is no such file. Cost: reads the whole file in
+ * one step, and blocks the event loop meanwhile.
+ */
+export const verify = (
+  { filename }: Pick<Options, "filename">
+): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
+  filename === ":memory:" ? Effect.succeed([]) : Effect.gen(function*() {
+    yield* Validation.refuseOptions("sqlite.verify", nameIssues(filename))
+    const { Reactivity, SqliteClient } = yield* driver
+    const client = yield* SqliteClient.make({ filename, readonly: true, disableWAL: true }).pipe(
+      Effect.provide(Reactivity.layer),
+      Effect.catchAllDefect((cause) => failureOf("verify", cause))
+    )
+    const rows = yield* client.unsafe("PRAGMA integrity_check").values.pipe(
+      Effect.mapError(({ cause }) => failureOf("verify", cause))
+    )
+    return rows.map(([problem]) => String(problem)).filter((problem) => problem !== "ok")
+  }).pipe(
+    MemoryError.catchReason("corrupt", ({ message }) => Effect.succeed([message])),
+    Effect.scoped
+  )
+
+/**
  * The parts of SQL in which SQLite differs from other databases.
  *
  * @internal
@@ -92,14 +116,18 @@ export const dialect: Dialect = {
   guards: () => []
 }
 
+/** Checks a name. SQLite would open a temporary file for an empty name, and lose its records. */
+const nameIssues = (filename: string): ReadonlyArray<string> =>
+  typeof filename === "string" && filename !== "" && !filename.includes("\0")
+    ? []
+    : ["filename: expected the path of a file, or `:memory:`"]
+
 const open = (
   { filename, patience = 30_000 }: Options
 ): Effect.Effect<Database, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    const isName = typeof filename === "string" && filename !== "" && !filename.includes("\0")
     yield* Validation.refuseOptions("sqlite.make", [
-      // SQLite would open a temporary file for an empty name, and lose its records
-      ...(isName ? [] : ["filename: expected the path of a file, or `:memory:`"]),
+      ...nameIssues(filename),
       ...Validation.countIssues("patience", patience, 0)
     ])
     const { Reactivity, SqliteClient } = yield* driver
