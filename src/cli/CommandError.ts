@@ -41,9 +41,9 @@ export class CommandError extends Data.TaggedError("CommandError")<{
 export const make = (code: keyof typeof exitCodes, message: string, hint?: string): CommandError =>
   new CommandError({ code: exitCodes[code], message, hint })
 
-/** Makes the failure for a text that is not UTF-8. `name` names the text. */
-export const notUtf8 = (name: string): CommandError =>
-  make("refused", `${name} is not UTF-8 text`, "convert it first, for example with iconv")
+/** Makes the failure for bytes that are not UTF-8. The message begins with `source`, such as `stdin` or a path. */
+export const notUtf8 = (source: string): CommandError =>
+  make("refused", `${source} is not UTF-8`, "convert it first, for example with iconv")
 
 const byReason: Readonly<Record<Reason, ExitCode>> = {
   not_found: exitCodes.notFound,

@@ -6,7 +6,7 @@
  * check        problems                                                 repair by `doctor --repair`
  * files        a vault's file is damaged, partly readable or no record  a damaged file is restored from its last good revision
  *              a file changed without a new modification time           none: for a person
- *              the file of a store in SQLite is damaged                 none: for a person
+ *              a SQLite file fails SQLite's integrity check             none: for a person
  * index        a search for the summary of a record does not find it    the index of a database is rebuilt
  * records      a row that cannot be read                                none: for a person
  * links        a link to a record that does not exist                   none: for a person
@@ -71,8 +71,8 @@ export interface Report extends Schema.Schema.Type<typeof Report> {}
 export interface Options {
   readonly store: Service
   readonly vault: Option.Option<VaultService>
-  /** Finds the problems of the file of a store in SQLite. Default: none. */
-  readonly database?: Io<ReadonlyArray<string>> | undefined
+  /** Problems that were found in a SQLite file before it was opened. Default: none. */
+  readonly fileProblems?: ReadonlyArray<string> | undefined
   /** Tenants to check. Default: all. The check `files` always reads the files of all tenants. */
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Checks to make. Default: all. */
@@ -87,20 +87,20 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Runs the checks, and repairs nothing. Cost: reads all rows and (of a vault) all files, and makes up to 200 searches per tenant. */
+/** Runs the checks, and repairs nothing. Cost: reads all rows, all files of a vault and the whole SQLite file, and makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options
     const wanted = new Set(options.checks ?? Check.literals)
     const findings: Array<Finding> = []
-    if (wanted.has("files")) {
-      findings.push(...yield* filesOf(options.vault))
-      for (const message of yield* options.database ?? Effect.succeed([])) {
-        findings.push({ check: "files", message: `damaged: ${message}`, isMendable: false })
-      }
-    }
+    const { fileProblems = [] } = options
+    /** Ignores that a row cannot be read, if the file's problems already say so. */
+    const ifKnown = <A>(otherwise: A, isKnown: boolean, self: Io<A>): Io<A> =>
+      isKnown ? MemoryError.catchReason("corrupt", () => Effect.succeed(otherwise))(self) : self
+    if (wanted.has("files")) findings.push(...yield* filesOf(options.vault), ...damagedFile(fileProblems))
     let rows = 0
-    for (const tenant of yield* Rows.tenantsOf(store, options.tenants)) {
+    const tenants = Rows.tenantsOf(store, options.tenants)
+    for (const tenant of yield* ifKnown([], fileProblems.length > 0, tenants)) {
       const read = yield* readAll(options, tenant, rows)
       const { damage } = read
       rows += read.count
@@ -114,16 +114,24 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // a check that fails with `corrupt` gets no findings of its own if `damage` already has one
-        const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
-        findings.push(...yield* found)
+        findings.push(...yield* ifKnown([], damage.length + fileProblems.length > 0, find))
       }
     }
-    const counts = Object.fromEntries(
-      Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
-    ) as Report["counts"] // the object has the name of every check
-    return { isHealthy: findings.length === 0, rows, counts, findings }
+    return reportOf(rows, findings)
   })
+
+/** Returns the report on a SQLite file that cannot be opened. */
+export const unopened = (problems: ReadonlyArray<string>): Report => reportOf(0, damagedFile(problems))
+
+const damagedFile = (problems: ReadonlyArray<string>): ReadonlyArray<Finding> =>
+  problems.map((problem) => ({ check: "files", message: `damaged: ${problem}`, isMendable: false }))
+
+const reportOf = (rows: number, findings: ReadonlyArray<Finding>): Report => {
+  const counts = Object.fromEntries(
+    Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
+  ) as Report["counts"] // the object has the name of every check
+  return { isHealthy: findings.length === 0, rows, counts, findings }
+}
 
 const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>> =>
   Option.match(vault, {

@@ -19,7 +19,7 @@ import { type Failure, print, type Services, type Shared } from "./Command.ts"
 import * as CommandError from "./CommandError.ts"
 import * as Progress from "./Progress.ts"
 import * as Rows from "./Rows.ts"
-import { counted, json, number, safeLine, Screen, utf8 } from "./Screen.ts"
+import { counted, decodeUtf8, json, number, safeLine, Screen } from "./Screen.ts"
 import * as StoreAddress from "./StoreAddress.ts"
 
 /** The arguments of an import: the file or folder to read, and the options that all commands share. */
@@ -269,7 +269,7 @@ const file = (name: string, summary: string, load: () => Promise<Decoder>): Form
       }
       const { size } = yield* Effect.mapError(fs.stat(path), () => unreadable(path))
       if (size > longestFile) return yield* tooLong
-      const text = utf8(yield* Effect.mapError(fs.readFile(path), () => unreadable(path)))
+      const text = decodeUtf8(yield* Effect.mapError(fs.readFile(path), () => unreadable(path)))
       if (text === undefined) return yield* CommandError.notUtf8(safeLine(path))
       return (context) => decode(text, context)
     }))
@@ -305,7 +305,7 @@ const filesOf = (root: string) =>
         }
         if (type === "Directory") return void folders.push(relative)
         if (type !== "File") return skip("neither a file nor a folder", relative)
-        const text = /\.md$/i.test(relative) ? utf8(yield* fs.readFile(at)) : ""
+        const text = /\.md$/i.test(relative) ? decodeUtf8(yield* fs.readFile(at)) : ""
         if (text === undefined) return skip("not UTF-8 text", relative)
         files.push({ path: relative, text })
       }).pipe(Effect.orElse(() => Effect.sync(() => skip("a file that cannot be read", relative))))
@@ -329,7 +329,7 @@ const readVault = ({ path, shared }: Reading): Run =>
     const { copy } = yield* Effect.promise(() => import("../transfer/Copy.ts"))
     const screen = yield* Screen
     const fs = yield* FileSystem.FileSystem
-    yield* Effect.mapError(fs.access(path), () => unreadable(path))
+    yield* Effect.mapError(fs.readDirectory(path), () => unreadable(path))
     const from: Service = yield* open({ ...shared, store: { _tag: "Vault", root: path } }, {})
     const to = yield* open(shared, { create: true })
     const tenants = tenantsOf(shared)

@@ -12,7 +12,10 @@ export interface Service {
   readonly out: (text: string) => Effect.Effect<void>
   /** Prints to stderr. */
   readonly err: (text: string) => Effect.Effect<void>
-  /** Reads stdin to its end as UTF-8 text. Fails as soon as stdin has delivered more than `longest` bytes. */
+  /**
+   * Reads stdin to its end as UTF-8 text. Fails with `too long` as soon as stdin has delivered more than `longest` bytes, and with
+   * `not UTF-8` at the end of stdin if the bytes are not UTF-8.
+   */
   readonly input: (longest: number) => Effect.Effect<string, "too long" | "not UTF-8">
   /** Reads stdin in chunks of bytes. */
   readonly inputBytes: Stream.Stream<Uint8Array>
@@ -52,8 +55,8 @@ const styles = {
 /** A colour or style of text. */
 export type Style = keyof typeof styles
 
-/** Decodes UTF-8 text without its byte order mark. Returns `undefined` if the bytes are not UTF-8. */
-export const utf8 = (bytes: Uint8Array): string | undefined => {
+/** Decodes UTF-8 bytes, and removes a byte order mark. Returns `undefined` if the bytes are not UTF-8. */
+export const decodeUtf8 = (bytes: Uint8Array): string | undefined => {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
   } catch {

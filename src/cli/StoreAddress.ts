@@ -133,14 +133,21 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
 /** Whether `reindex` can rebuild the index of the store. Only a database stores an index that can be rebuilt. */
 export const canReindex = ({ _tag }: StoreAddress): boolean => _tag === "Sqlite" || _tag === "Postgres"
 
-/** Checks the file of a store in SQLite, and returns the problems. Returns none for other stores. */
-export const verify = (address: StoreAddress): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
-  address._tag === "Sqlite"
-    ? Effect.flatMap(
-      Effect.promise(() => import("../storage/MemoryStore/Sqlite.ts")),
-      ({ verify }) => verify({ filename: address.filename })
+/**
+ * Checks the file of a store in SQLite, and returns its problems. Returns none for other stores. Fails with a `MemoryError` only if the file
+ * is so damaged that it cannot be checked, and with a `CommandError` for all other reasons, for example if the file is missing.
+ */
+export const verify = (
+  address: StoreAddress
+): Effect.Effect<ReadonlyArray<string>, Failure, FileSystem.FileSystem> =>
+  address._tag !== "Sqlite" ? Effect.succeed([]) : Effect.gen(function*() {
+    yield* present(address.filename, address, {})
+    const { verify } = yield* Effect.promise(() => import("../storage/MemoryStore/Sqlite.ts"))
+    return yield* Effect.mapError(
+      verify({ filename: address.filename }),
+      (error) => error.reason === "corrupt" ? error : opening(address, error)
     )
-    : Effect.succeed([])
+  })
 
 /** Rebuilds the index of a database, which must not be open. Returns false if the store is no database, and otherwise true. */
 export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>

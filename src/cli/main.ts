@@ -44,7 +44,7 @@ const input = (longest: number) =>
       return length > longest ? Effect.fail("too long" as const) : Effect.void
     }
     return Effect.flatMap(Stream.runForEach(inputBytes, addChunk), () => {
-      const text = Screen.utf8(Buffer.concat(chunks))
+      const text = Screen.decodeUtf8(Buffer.concat(chunks))
       return text === undefined ? Effect.fail("not UTF-8" as const) : Effect.succeed(text)
     })
   })

@@ -5,7 +5,7 @@ import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import * as MemoryKind from "./MemoryKind.ts"
 import { embeddingText, foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
-import { fields, Global, matchesScope, MemoryScope } from "./MemoryScope.ts"
+import { matchesScope, MemoryScope } from "./MemoryScope.ts"
 import type { Json, JsonObject } from "./Payload.ts"
 
 /** Schema of a time range: `from` inclusive, `until` exclusive, in epoch milliseconds. */
@@ -27,7 +27,7 @@ export const Condition = Schema.Union(
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
   /** Holds if the record has a value at the path, and the value is not equal to `ne`. */
   Schema.Struct({ ne: Scalar })
-)
+).annotations({ description: "a condition, such as { eq: 5 }" })
 
 /** Schema of a limit: a whole number, 1..1,000. */
 export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
@@ -97,6 +97,10 @@ export const MemoryFilter = Schema.Struct({
 })
 /** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
+/** Schema of a filter in which unknown fields are errors, since a misspelled condition would select more records. @internal */
+export const ExactFilter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
+  parseOptions: { onExcessProperty: "error" }
+})
 
 /** Schema of a weight, 0..1,000,000. A part of a score with weight 0 does not count. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
@@ -360,15 +364,6 @@ export const absenceIn = (
     if (!conditions.every((isMet) => isMet(record))) return "where"
     return undefined
   }
-}
-
-/**
- * Returns one `where` condition for each id field that `scope` lacks: the scope of a record must lack the field, too. The values of the ids
- * are not compared. @internal
- */
-export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
-  const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
-  return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
 }
 
 const within = (range: typeof Range.Type | undefined, at: number): boolean =>

@@ -122,3 +122,12 @@ export const normalise = (scope: MemoryScope): MemoryScope => {
 /** Whether both ids are present, and are equal after NFC normalisation. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>
   a === b ? a !== undefined : a !== undefined && b !== undefined && a.normalize("NFC") === b.normalize("NFC")
+
+/**
+ * Returns one `where` condition of a filter for each id field that `scope` lacks: the scope of a record must lack the field, too. The values
+ * of the ids are not compared. @internal
+ */
+export const notNarrower = (scope: MemoryScope): Readonly<Record<string, { readonly exists: false }>> => {
+  const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
+  return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
+}

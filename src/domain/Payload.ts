@@ -144,8 +144,8 @@ export const kindInWords = (record: { readonly kind: string; readonly data: Json
 
 /** Schema of the data of a hindsight: a record of kind `reflection` that compares a task's actual outcome with the expected one. */
 export const Hindsight = Schema.Struct({
-  trigger: Schema.Literal(marks.hindsight.trigger),
-  beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
+  trigger: Schema.Literal("hindsight"),
+  beliefMemory: Schema.Literal("effect-memory/hindsight"),
   taskId: Schema.String,
   expected: Schema.String,
   actual: Schema.String,
@@ -165,8 +165,8 @@ export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
  * The body of the record states the hypothesis.
  */
 export const Counterfactual = Schema.Struct({
-  trigger: Schema.Literal(marks.counterfactual.trigger),
-  beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
+  trigger: Schema.Literal("counterfactual"),
+  beliefMemory: Schema.Literal("effect-memory/counterfactual"),
   taskId: Schema.optional(Schema.String),
   /** Ids of the beliefs that would change if the hypothesis were true. */
   beliefs: Schema.Array(MemoryId),

@@ -27,7 +27,8 @@ export interface SchemaIssue {
 
 /**
  * Returns all violations, in the order of the Schema's fields. An invalid optional field causes an extra message "Expected undefined". This
- * message is left out if there are other messages. Messages from the annotation `message` of a Schema are not changed.
+ * message is left out if there are other messages. Equal messages for one path appear once. Messages from the annotation `message` of a
+ * Schema are not changed.
  */
 export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
   const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
@@ -35,7 +36,7 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
     path
   }))
   const informative = all.filter(({ message }) => message !== "Expected undefined")
-  return informative.length === 0 ? all : informative
+  return Arr.dedupeWith(informative.length === 0 ? all : informative, (a, b) => line(a) === line(b))
 }
 
 /** Formats a violation as `path.to.field: message`, or as the message alone if the path is empty. */
@@ -83,9 +84,7 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
           : unquoted(issue.issue)
       )
     case "Composite":
-      if (AST.isUnion(issue.ast) && issue.ast.types.every(AST.isLiteral)) {
-        return new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast)) // one message instead of one for each literal
-      }
+      if (isUnmatched(issue)) return new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast))
       return new ParseResult.Composite(
         issue.ast,
         issue.actual,
@@ -106,10 +105,29 @@ const expected = (ast: AST.AST): string => {
   return `Expected ${text}${limitsBeside(text, ast)}`
 }
 
-/** Returns the name of a Schema. An object or array without a name is called so, since a list of its fields would be long. */
+/** Whether a value has the type of no member of a union. One message then names the union. False if a member has a message of its own. */
+const isUnmatched = (issue: ParseResult.Composite): boolean =>
+  AST.isUnion(issue.ast) && Arr.ensure(issue.issues).every((one) =>
+    one._tag === "Composite"
+      ? isUnmatched(one)
+      : one._tag === "Type" && one.message === undefined && Option.isNone(AST.getMessageAnnotation(one.ast))
+  )
+
+/**
+ * Returns the name of a Schema: the members of a union without `undefined`, and otherwise the annotated name. Without a name, an object is
+ * "an object" and an array "an array", since a list of its fields would be long.
+ */
 const nameOf = (ast: AST.AST): string => {
-  const isNamed = Option.isSome(AST.getIdentifierAnnotation(ast)) || Option.isSome(AST.getTitleAnnotation(ast))
-  return isNamed ? String(ast) : AST.isTypeLiteral(ast) ? "an object" : AST.isTupleType(ast) ? "an array" : String(ast)
+  const named = AST.getIdentifierAnnotation(ast).pipe(
+    Option.orElse(() => AST.getTitleAnnotation(ast)),
+    Option.orElse(() => AST.getDescriptionAnnotation(ast))
+  )
+  if (AST.isUnion(ast) && (Option.isNone(named) || ast.types.every(AST.isLiteral))) {
+    return Arr.dedupe(ast.types.filter((type) => !AST.isUndefinedKeyword(type)).map(nameOf)).join(" | ")
+  }
+  if (Option.isSome(named)) return named.value
+  if (AST.isTransformation(ast)) return nameOf(ast.to)
+  return AST.isTypeLiteral(ast) ? "an object" : AST.isTupleType(ast) ? "an array" : String(ast)
 }
 
 /**

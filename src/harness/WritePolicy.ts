@@ -22,7 +22,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { MemoryFilter, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
+import { ExactFilter, type MemoryFilter, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { isPurge } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
@@ -135,7 +135,7 @@ export const forgetAll = (
   { purge = false }: { readonly purge?: boolean | undefined } = {}
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    yield* Validation.check("forgetAll", MemoryFilter, filter)
+    yield* Validation.check("forgetAll", ExactFilter, filter)
     if (purge && OutboxLog.selectsWaiting(filter)) {
       yield* OutboxLog.purge(store, viewer, filter.scope)
       yield* ThreadWrites.purge(store, viewer, filter.scope)
@@ -255,8 +255,8 @@ export const makeRemembering = (
   Effect.gen(function*() {
     const { sharedWrites = [] } = rules
     const { degraded } = events
-    const shared = (options: MemoryPipeline.Options) =>
-      Predicate.isRecord(options) ? { ...options, sharedWrites } : options // the pipeline refuses all else
+    const withSharedWrites = (options: MemoryPipeline.Options) =>
+      Predicate.isRecord(options) ? { ...options, sharedWrites } : options // the pipeline refuses options that are no object
     const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
@@ -277,14 +277,14 @@ export const makeRemembering = (
           viewer,
           Effect.zipRight(
             mayWrite(rules, "remember", options?.scope),
-            pipeline.remember(viewer, turns, shared(options))
+            pipeline.remember(viewer, turns, withSharedWrites(options))
           ),
           ({ applied }) => applied
         ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
       plan: (viewer, turns, options) =>
         Effect.zipRight(
           mayWrite(rules, "plan", options?.scope),
-          pipeline.plan(viewer, turns, shared(options))
+          pipeline.plan(viewer, turns, withSharedWrites(options))
         ),
       undo: (viewer, receipt) =>
         Effect.gen(function*() {

@@ -151,9 +151,9 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 export interface Service {
   /**
    * Extracts facts, compares them with related memories and writes the result. Fails with `invalid_draft` if an item of `messages` is no
-   * message, if a list `sequence` does not have one number per message, or if `sequence`, `maxFacts` or `ttl` is invalid. Fails with `model`, which is
-   * retryable, if the model's answer is prose, JSON of another shape or longer than 262,144 characters. Nothing is then written. An
-   * explicit empty list in the answer means that there are no facts.
+   * message, if `options` is no object, if a list `sequence` has not one number per message, or if `sequence`, `maxFacts` or `ttl` is
+   * invalid. Fails with `model`, which is retryable, if the model's answer is prose, JSON of another shape or longer than 262,144
+   * characters. Nothing is then written. An explicit empty list in the answer means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -195,19 +195,19 @@ const isMaxFacts = Schema.is(MaxFacts)
 const issuesOf = (options: Options, count: number): ReadonlyArray<string> => {
   if (!Predicate.isRecord(options)) return ["options: expected an object"]
   const { maxFacts, sequence, ttl } = options
+  // `Array.from` turns the holes of a sparse list into `undefined`
+  const numbers = Array.isArray(sequence) ? Array.from(sequence) : sequence === undefined ? [] : [sequence]
   return [
     ...(maxFacts === undefined || isMaxFacts(maxFacts) ? [] : ["maxFacts: expected an integer of 1..256"]),
     ...(Array.isArray(sequence) && sequence.length !== count
       ? [`sequence: expected one number per message: ${count}, not ${sequence.length}`]
       : []),
-    ...(sequence === undefined || [sequence].flat().every(isSequence)
-      ? []
-      : ["sequence: expected integers, 0 or more"]),
+    ...(numbers.every(isSequenceNumber) ? [] : ["sequence: expected integers, 0 or more"]),
     ...timeIssues("ttl", ttl, { least: 0, infinite: true })
   ]
 }
 
-const isSequence = Schema.is(Schema.NonNegativeInt)
+const isSequenceNumber = Schema.is(Schema.NonNegativeInt)
 
 /** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
@@ -229,7 +229,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         viewer,
         (viewer) =>
           Effect.zipRight(
-            Effect.zipRight(check(op, Messages, messages), refuseOptions(op, issuesOf(options, messages.length))),
+            Effect.flatMap(check(op, Messages, messages), ({ length }) => refuseOptions(op, issuesOf(options, length))),
             redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
               Redaction.messages(redaction, viewer, messages),
               (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)

@@ -169,10 +169,9 @@ export const recall = (
   search: (query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 ): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    if (!Predicate.isRecord(query)) return yield* search(query) // `search` refuses it
-    const { embedding: given, mode, text } = query
+    const { embedding: given, mode, text } = Predicate.isRecord(query) ? query : {} // `search` fails for a query that is no object
     const isByVector = mode === undefined ? embedding.active : mode === "vector" || mode === "hybrid"
-    if (text === undefined || given !== undefined || !isByVector) return yield* search(query)
+    if (typeof text !== "string" || given !== undefined || !isByVector) return yield* search(query)
     const made = yield* Effect.either(embedding.query(text))
     if (made._tag === "Right") return yield* search({ ...query, embedding: made.right })
     if (mode === "vector") return yield* made.left

@@ -263,6 +263,25 @@ describe("effect-memory doctor on a SQLite file", () => {
       }
     }))
 
+  it.scopedLive("`doctor` and `verify` report a database file with an unreadable page, whether or not the store can be opened", () =>
+    Effect.gen(function*() {
+      const filename = path.join(yield* folder, "memory.db")
+      const store = ["--store", `sqlite:${filename}`]
+      yield* told(["remember", "Drinks tea.", "--user", "ada", ...store])
+      const bytes = fs.readFileSync(filename)
+      for (const name of ["memory_partitions", "memory_records_version", "memory_records_trash", "memory_changes"]) {
+        fs.writeFileSync(filename, bytes)
+        const [found] = yield* raw(filename, `SELECT rootpage FROM sqlite_master WHERE name = '${name}'`)
+        const damaged = Buffer.from(bytes)
+        const at = (Number(found?.["rootpage"]) - 1) * 4_096
+        fs.writeFileSync(filename, damaged.fill(0x5a, at, at + 16))
+        for (const command of ["doctor", "verify"]) {
+          const { findings } = yield* sick([command, ...store])
+          assert.include(findings.map(({ check }) => check), "files", name)
+        }
+      }
+    }))
+
   it.scopedLive("a record that cannot be decoded is reported as not repairable", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")

@@ -113,21 +113,27 @@ describe("the exit code of effect-memory", () => {
       }
     }))
 
-  it.scopedLive("the exit code is 4 if a text on stdin or a file to import is not UTF-8; nothing is stored", () =>
+  it.scopedLive("the exit code is 4 if stdin, or a file of another system, is not UTF-8; nothing is stored", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       fs.writeFileSync(path.join(cwd, "latin1.json"), "{\"results\": [{\"memory\": \"caf\xe9\"}]}", "latin1")
       for (
-        const line of [
+        const args of [
           "remember - < latin1.json",
           "import --format mem0 - < latin1.json",
           "import --format mem0 latin1.json"
         ]
       ) {
-        const { code, stderr } = yield* execute("sh", ["-c", `"${process.execPath}" "${file}" ${line}`], { cwd })
+        const { code, stderr } = yield* execute("sh", ["-c", `"${process.execPath}" "${file}" ${args}`], { cwd })
         assert.strictEqual(code, 4, stderr)
-        assert.match(stderr, /^effect-memory: .* is not UTF-8 text\n/)
+        assert.match(stderr, /^effect-memory: .* is not UTF-8\n/)
       }
+      assert.deepStrictEqual(fs.readdirSync(cwd), ["latin1.json"])
+    }))
+
+  it.scopedLive("an import of a folder leaves out notes that are not UTF-8, and names them", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
       fs.mkdirSync(path.join(cwd, "notes"))
       fs.writeFileSync(path.join(cwd, "notes", "latin1.md"), "caf\xe9\n", "latin1")
       fs.writeFileSync(path.join(cwd, "notes", "tea.md"), "Tea.\n")
@@ -136,19 +142,15 @@ describe("the exit code of effect-memory", () => {
       assert.match(stdout, /left out: 1, not UTF-8 text \(latin1\.md\)/)
     }))
 
-  it.scopedLive("the exit code is 3 if the file or folder to import does not exist, in every format", () =>
+  it.scopedLive("the exit code is 3 if the file or folder to import does not exist, or a file is in place of a vault", () =>
     Effect.gen(function*() {
       const cwd = yield* folder
       for (const format of ["jsonl", "vault", "obsidian", "mem0"]) {
         yield* fails(3, /nowhere cannot be read/, ["import", "--format", format, "nowhere"], { cwd })
       }
       assert.deepStrictEqual(fs.readdirSync(cwd), [])
-    }))
-
-  it.scopedLive("the help page of `export` lists only formats that can be written", () =>
-    Effect.gen(function*() {
-      const { stdout } = yield* run(["export", "--help"])
-      assert.match(stdout, /one of: jsonl; default jsonl/)
+      fs.writeFileSync(path.join(cwd, "note.md"), "Tea.\n")
+      yield* fails(3, /note\.md cannot be read/, ["import", "--format", "vault", "note.md"], { cwd })
     }))
 
   it.scopedLive("a command that only reads exits with 5 if the vault or SQLite file is missing or invalid, and creates no vault", () =>

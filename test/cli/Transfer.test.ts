@@ -130,6 +130,11 @@ describe("effect-memory import", () => {
       assert.isTrue(items.every(({ scope }) => scope !== "global" && scope.userId === "ada"))
     }))
 
+  it.scopedLive("the help page of `export` lists only formats that can be written", () =>
+    Effect.gen(function*() {
+      assert.match(yield* told(["export", "--help"]), /one of: jsonl; default jsonl/)
+    }))
+
   it.scopedLive("`import` reads from stdin if the path is `-`, and stores ChatGPT conversations as threads", () =>
     Effect.gen(function*() {
       const store = `vault:${path.join(yield* folder, "memory")}`

@@ -3,7 +3,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
-import { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import { MemoryFilter, MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { Draft, Patch } from "../../src/domain/MemoryRecord.ts"
 import * as Validation from "../../src/domain/Validation.ts"
@@ -39,11 +39,29 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("the error message for a value that is no object, or no array, says so, and lists no fields", () => {
+  it("the error message for a value that is no object or array names the Schema, or says which of both is expected; it lists no fields", () => {
     const fields = { a: Schema.String, b: Schema.optional(Schema.Array(Schema.Struct({ c: Schema.Int }))) }
     assert.deepStrictEqual(linesOf(Schema.Struct(fields), 7), ["Expected an object"])
     assert.deepStrictEqual(linesOf(Schema.Struct(fields), { a: "x", b: 7 }), ["b: Expected an array"])
     assert.deepStrictEqual(linesOf(Schema.Struct(fields).annotations({ identifier: "Draft" }), 7), ["Expected Draft"])
+    assert.deepStrictEqual(linesOf(Schema.Struct(fields).annotations({ description: "a point" }), 7), [
+      "Expected a point"
+    ])
+    assert.deepStrictEqual(linesOf(Schema.Array(MemoryMutation), [7]), ["0: Expected an object"])
+    assert.deepStrictEqual(linesOf(Schema.Union(Schema.String, Schema.Struct(fields)), 7), [
+      "Expected string | an object"
+    ])
+    assert.deepStrictEqual(linesOf(MemoryFilter, { where: { "data.x": 5 } }), [
+      "where.data.x: Expected a condition, such as { eq: 5 }"
+    ])
+  })
+
+  it("the error message for a value outside a union of literals lists the literals, unless a literal has a message of its own", () => {
+    const literals = Schema.Literal("a", "b")
+    assert.deepStrictEqual(linesOf(literals, 7), ["Expected \"a\" | \"b\""])
+    assert.deepStrictEqual(linesOf(literals.annotations({ description: "a mood" }), 7), ["Expected \"a\" | \"b\""])
+    const own = Schema.Literal("a").annotations({ message: () => "say a" })
+    assert.deepStrictEqual(linesOf(Schema.Union(own, Schema.Literal("b")), 7), ["say a", "Expected \"b\""])
   })
 
   it("an error message for a failed transformation does not quote the input", () => {

@@ -100,7 +100,7 @@ describe("a damaged SQLite file", () => {
       }
     }).pipe(Effect.withRandom(Random.make("flip"))))
 
-  it.scoped("`Sqlite.verify` names an index without an entry for one of its rows, and finds no problem in an undamaged file", () =>
+  it.scoped("`Sqlite.verify` names an index that lacks an entry for a row, and finds no problem in an undamaged file", () =>
     Effect.gen(function*() {
       const filename = yield* file
       fs.writeFileSync(filename, yield* sample)
@@ -108,18 +108,35 @@ describe("a damaged SQLite file", () => {
       yield* damageIndex(filename, "memory_records_hash")
       const [problem] = yield* Sqlite.verify({ filename })
       assert.match(problem ?? "", /missing from index memory_records_hash/)
-      fs.writeFileSync(filename, (yield* sample).subarray(0, 20_000))
-      assert.isNotEmpty(yield* Sqlite.verify({ filename }))
     }))
 
-  it.scoped("`Sqlite.verify` of a missing file fails with `io` and makes no file; of a file that is no database, it finds a problem", () =>
+  it.scoped("`Sqlite.verify` finds a problem in a file with an unreadable page of any table or index", () =>
+    Effect.gen(function*() {
+      const bytes = yield* sample
+      const filename = yield* file
+      fs.writeFileSync(filename, bytes)
+      const roots = yield* raw(filename, "SELECT name, rootpage FROM sqlite_master WHERE rootpage > 1")
+      assert.isAbove(roots.length, 10)
+      for (const { name, rootpage } of roots) {
+        const damaged = Buffer.from(bytes)
+        damaged.fill(0x5a, (Number(rootpage) - 1) * 4_096, (Number(rootpage) - 1) * 4_096 + 16)
+        fs.writeFileSync(filename, damaged)
+        const found = yield* Effect.either(Sqlite.verify({ filename }))
+        if (found._tag === "Left") assert.strictEqual(found.left.reason, "corrupt", `${name}`)
+        else assert.isNotEmpty(found.right, `${name}`)
+      }
+    }))
+
+  it.scoped("`Sqlite.verify` fails with `io` for a missing file and creates none, and with `corrupt` for a file that is no database", () =>
     Effect.gen(function*() {
       const filename = yield* file
       assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename }))).reason, "io")
       assert.isFalse(fs.existsSync(filename))
       fs.writeFileSync(filename, "no database ".repeat(1_000))
-      assert.lengthOf(yield* Sqlite.verify({ filename }), 1)
-      assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename: "" }))).reason, "invalid_draft")
+      assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename }))).reason, "corrupt")
+      for (const blank of ["", "  "]) {
+        assert.strictEqual((yield* Effect.flip(Sqlite.verify({ filename: blank }))).reason, "invalid_draft")
+      }
       assert.deepStrictEqual(yield* Sqlite.verify({ filename: ":memory:" }), [])
     }))
 

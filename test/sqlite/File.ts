@@ -55,7 +55,7 @@ export const raw = (filename: string, ...statements: ReadonlyArray<string>) =>
     return rows
   })).pipe(Effect.provide(Reactivity.layer), Effect.orDie)
 
-/** Changes one byte of an entry in the first page of an index. */
+/** Changes one byte of an entry in the root page of an index. */
 export const damageIndex = (filename: string, index: string) =>
   Effect.gen(function*() {
     const [found] = yield* raw(filename, `SELECT rootpage FROM sqlite_master WHERE name = '${index}'`)

@@ -89,7 +89,7 @@ describe("opening a SQLite file", () => {
 
   it.scopedLive("a name that is empty, missing or has a NUL character fails with `invalid_draft`", () =>
     Effect.gen(function*() {
-      for (const filename of ["", "a\0b", undefined as never]) { // an untyped caller may pass any value
+      for (const filename of ["", "  ", "a\0b", undefined as never]) { // an untyped caller may pass any value
         const { message, reason } = yield* reasonOf(filename)
         assert.deepStrictEqual([reason, message.includes("filename: expected")], ["invalid_draft", true])
       }

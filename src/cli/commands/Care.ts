@@ -4,6 +4,7 @@ import * as Options from "@effect/cli/Options"
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -30,23 +31,30 @@ const opened = (shared: Shared) =>
 
 const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "model"> = {}) =>
   Effect.scoped(Effect.gen(function*() {
+    const checked = yield* Effect.either(StoreAddress.verify(shared.store))
+    if (Either.isLeft(checked) && checked.left._tag === "CommandError") return yield* checked.left
+    const open = yield* Effect.either(opened(shared))
+    if (Either.isLeft(open)) {
+      return Either.isRight(checked) && checked.right.length > 0 ? Doctor.unopened(checked.right) : yield* open.left
+    }
+    const fileProblems = Either.getOrElse(checked, ({ message }) => [message])
     const progress = yield* Progress.make("rows")
     return yield* Doctor.examine({
-      ...yield* opened(shared),
+      ...open.right,
       ...options,
       canReindex: StoreAddress.canReindex(shared.store),
-      database: StoreAddress.verify(shared.store),
+      fileProblems,
       ...(Option.isSome(shared.tenant) && { tenants: [shared.tenant.value] }),
       onProgress: (rows) => progress.at(rows, "reading")
     }).pipe(Effect.ensuring(progress.end))
   }))
 
-/** `verify`: reads all files, and the records of each tenant up to the first unreadable one. Lists what is damaged. */
+/** `verify`: checks all files, and reads the records of each tenant up to the first unreadable one. Lists what is damaged. */
 export const verify = make({
   name: "verify",
   summary: "read every record and file, and list what is damaged",
   description: [
-    "Reads every row of the store, every file of a vault, and the whole file of SQLite, and lists what cannot be read, is only partly understood, or changed without a trace. Changes nothing.",
+    "Reads the rows of the store and every file of a vault, runs SQLite's integrity check on a SQLite file, and lists every problem. Changes nothing.",
     "Exits with 7 where it found something. doctor looks further."
   ],
   options: Options.none,

@@ -19,7 +19,9 @@ const formatOption = (direction: "read" | "write") =>
 
 const formatOf = (name: string, direction: "read" | "write") =>
   Effect.fromNullable(formatsOf(direction).find((format) => format.name === name)).pipe(
-    Effect.mapError(() => CommandError.make("usage", "there is no such format", `known: ${namesOf(direction)}`))
+    Effect.mapError(() =>
+      CommandError.make("usage", `there is no such format to ${direction}`, `known: ${namesOf(direction)}`)
+    )
   )
 
 /** `import`: reads memories from a file or folder that this library or another system wrote. */

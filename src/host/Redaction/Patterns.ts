@@ -78,7 +78,7 @@ const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Matches a private key in PEM form, up to its `END` line. If this line is missing: up to the next `-----`, or to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
-/** Makes the pattern of API keys. A bundler can leave out a function like this, but not a constant made of a template. */
+/** Returns a pattern that matches API keys. It is a function, since bundlers keep an unused constant that is made of a template literal. */
 const providerKey = () =>
   new RegExp(
     `${begins}(?:` + [
@@ -104,8 +104,8 @@ const providerKey = () =>
  */
 const gap = (least: number) => `(?:\\s{${least},3}|[^\\S\\r\\n]{4,16})`
 /**
- * Matches credentials in an `Authorization` header: after `Basic`, `Token` or `ApiKey`, or 16 or more characters with a digit and without
- * such a word. The pattern `bearer` matches bearer tokens.
+ * Returns a pattern that matches credentials in an `Authorization` header: after `Basic`, `Token` or `ApiKey`, or 16 or more characters with a digit and without
+ * such a word. The pattern that `bearer` returns matches bearer tokens.
  */
 const header = () => {
   const set = `authorization\\\\?["'\`]?${gap(0)}[:=]${gap(0)}\\\\?["'\`]?`
@@ -135,7 +135,7 @@ const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
 const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:${gap(1)}|\\\\?["'\`],${gap(0)})`
 /** Pattern of the optional purpose of a password, such as "for the guests" in "the password for the guests is". */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
-/** Matches what separates a name from its value, such as `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
+/** Returns a pattern of what separates a name from its value, such as `:`, `=`, `:=`, `=>`, `is`, `is:` or `was`. */
 const separator = () => `${gap(0)}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)${gap(0)}`
 /**
  * Patterns of passwords in quotes. A password has 6 to 200 characters, and may contain spaces. An escaped quote is part of the password if
@@ -183,9 +183,9 @@ const isValue = (match: string): boolean =>
 /** Pattern of the separator between two groups of a card number: a space or a dash, also a non-breaking one. */
 const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
- * Matches card numbers by first digits and length. First digits 22 to 27, or first digit 5: 16 digits. First digit 3: 14 to 16 digits,
- * depending on the second digit. First digit 4: 13, 16 or 19 digits. First digit 6: 16 to 19 digits. Longer or shorter numbers are not
- * cards but, for example, times, order numbers or ids.
+ * Returns a pattern that matches card numbers by first digits and length. First digits 22 to 27, or first digit 5: 16 digits. First digit
+ * 3: 14 to 16 digits, depending on the second digit. First digit 4: 13, 16 or 19 digits. First digit 6: 16 to 19 digits. Longer or shorter
+ * numbers are not cards but, for example, times, order numbers or ids.
  */
 const cardNumber = () =>
   new RegExp(

@@ -114,7 +114,8 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
     Effect.gen(function*() {
       const { minScore, topK = 5, ...rest } = options
       const query = { ...(yield* filterOf("semanticRecall", rest)), text, minScore, limit: topK }
-      const made = Option.isSome(embedding) ? yield* Effect.either(embedding.value.query(text)) : undefined
+      const isEmbedded = Option.isSome(embedding) && typeof text === "string" // the search refuses a text that is no string
+      const made = isEmbedded ? yield* Effect.either(embedding.value.query(text)) : undefined
       const found = yield* episodes.search(viewer, {
         ...query,
         ...(made?._tag === "Right" && { embedding: made.right })

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { type MemoryFilter, type MemoryQuery, notNarrower, type SearchResult } from "../../domain/MemoryFilter.ts"
+import { type MemoryFilter, type MemoryQuery, type SearchResult } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../../domain/MemoryRecord.ts"
@@ -181,7 +181,10 @@ const maxQueryLength = 1_024
 /** Returns the filter for records of exactly this scope, without messages stored word for word. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
   scope,
-  where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
+  where: {
+    [`metadata.${turnMark}`]: { exists: false },
+    ...(scope !== MemoryScope.Global && MemoryScope.notNarrower(scope))
+  }
 })
 
 /*

@@ -72,9 +72,10 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
 /**
- * Checks a file with SQLite's `integrity_check`, for example whether each index has an entry for every row. Returns the problems, at most
- * 100; none for `:memory:`. Changes nothing, and fails with `io` if there is no such file. Cost: reads the whole file in
- * one step, and blocks the event loop meanwhile.
+ * Checks a file with SQLite's `integrity_check`, for example whether each index has an entry for every row. Returns at most 100 problems.
+ * Returns an empty list for `:memory:`. Fails with `corrupt` if SQLite cannot check the file, for example since it is no database, with
+ * `io` if the file is missing, and with `read_only` if SQLite cannot make its log (`-wal` and `-shm`) beside the file. The file itself stays
+ * unchanged. Cost: reads the whole file in one call, which blocks the event loop.
  */
 export const verify = (
   { filename }: Pick<Options, "filename">
@@ -86,14 +87,14 @@ export const verify = (
       Effect.provide(Reactivity.layer),
       Effect.catchAllDefect((cause) => failureOf("verify", cause))
     )
-    const rows = yield* client.unsafe("PRAGMA integrity_check").values.pipe(
-      Effect.mapError(({ cause }) => failureOf("verify", cause))
-    )
+    const problems = (limit: number) =>
+      client.unsafe(`PRAGMA integrity_check(${limit})`).values.pipe(
+        Effect.mapError(({ cause }) => failureOf("verify", cause))
+      )
+    // SQLite returns no problem if it stops at an unreadable page; with a limit of one, it may end before that page
+    const rows = yield* MemoryError.catchReason("corrupt", () => problems(1))(problems(100))
     return rows.map(([problem]) => String(problem)).filter((problem) => problem !== "ok")
-  }).pipe(
-    MemoryError.catchReason("corrupt", ({ message }) => Effect.succeed([message])),
-    Effect.scoped
-  )
+  }).pipe(Effect.scoped)
 
 /**
  * The parts of SQL in which SQLite differs from other databases.
@@ -116,9 +117,9 @@ export const dialect: Dialect = {
   guards: () => []
 }
 
-/** Checks a name. SQLite would open a temporary file for an empty name, and lose its records. */
+/** Lists the violations of a file name. For a blank name, SQLite would open a temporary file, and lose its records. */
 const nameIssues = (filename: string): ReadonlyArray<string> =>
-  typeof filename === "string" && filename !== "" && !filename.includes("\0")
+  typeof filename === "string" && filename.trim() !== "" && !filename.includes("\0")
     ? []
     : ["filename: expected the path of a file, or `:memory:`"]
 

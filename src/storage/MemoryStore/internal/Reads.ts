@@ -12,8 +12,9 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import {
   type Absence,
   type Embedding,
+  ExactFilter,
   Limit,
-  MemoryFilter,
+  type MemoryFilter,
   MemoryQuery,
   type Page,
   type SearchResult
@@ -126,10 +127,6 @@ const visibleRevisions = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRec
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 
-// unknown fields are errors, since a filter that ignores a misspelled condition would return more records
-const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
-  parseOptions: { onExcessProperty: "error" }
-})
 /** The schema of a query. Unknown fields are errors. */
 export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = MemoryQuery.annotations({
   parseOptions: { onExcessProperty: "error" }
@@ -138,7 +135,7 @@ export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = Mem
 /** Returns a page of the records that pass the filter; with `forgotten: true`, a page of the records in the trash. */
 export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
   Effect.gen(function*() {
-    const checked = yield* check("list", Filter, filter)
+    const checked = yield* check("list", ExactFilter, filter)
     const now = yield* Clock.currentTimeMillis
     const page = yield* Searcher.run(() => Searcher.list(store.engine, viewer, checked, now))
     return page ?? (yield* noCursor("list"))
@@ -154,7 +151,7 @@ export const stream = (
   filter: MemoryFilter
 ): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
   Stream.unwrap(Effect.gen(function*() {
-    const checked = yield* check("list", Filter, filter)
+    const checked = yield* check("list", ExactFilter, filter)
     const { after, limit = Searcher.defaultLimit } = checked
     const first = after === undefined ? undefined : Retrieval.readCursor(viewer, checked, after)
     if (after !== undefined && first === undefined) return yield* noCursor("list")
