@@ -7,6 +7,22 @@ import { transformSync } from "@babel/core"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
+/**
+ * Puts the initial value of each top-level constant that spreads an object into a function that is called at once. The call can be marked as
+ * pure; esbuild keeps every call with a spread in its arguments, since a getter might run.
+ */
+const wrapSpreads = ({ types }) => ({
+  visitor: {
+    VariableDeclarator(path) {
+      const { init } = path.node
+      if (path.scope.block.type !== "Program" || !types.isCallExpression(init)) return
+      let spreads = false
+      path.get("init").traverse({ SpreadElement: () => void (spreads = true), Function: (inner) => inner.skip() })
+      if (spreads) path.get("init").replaceWith(types.callExpression(types.arrowFunctionExpression([], init), []))
+    }
+  }
+})
+
 const dist = join(import.meta.dirname, "../dist")
 const modules = readdirSync(dist, { recursive: true }).filter((name) =>
   name.endsWith(".js") && !name.startsWith("node") && !name.startsWith("cli")
@@ -19,7 +35,7 @@ for (const name of modules) {
     configFile: false,
     filename: file,
     inputSourceMap: JSON.parse(readFileSync(`${file}.map`, "utf8")),
-    plugins: ["annotate-pure-calls"],
+    plugins: [wrapSpreads, "annotate-pure-calls"],
     shouldPrintComment: (comment) => comment === "#__PURE__",
     sourceMaps: true
   })

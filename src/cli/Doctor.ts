@@ -94,13 +94,13 @@ export const examine = (options: Options): Io<Report> =>
     const wanted = new Set(options.checks ?? Check.literals)
     const findings: Array<Finding> = []
     const { fileProblems = [] } = options
-    /** Ignores that a row cannot be read, if the file's problems already say so. */
-    const ifKnown = <A>(otherwise: A, isKnown: boolean, self: Io<A>): Io<A> =>
-      isKnown ? MemoryError.catchReason("corrupt", () => Effect.succeed(otherwise))(self) : self
+    /** Returns `otherwise` if `self` fails with `corrupt` and the damage is already reported. */
+    const unlessReported = <A>(isReported: boolean, otherwise: A, self: Io<A>): Io<A> =>
+      isReported ? MemoryError.catchReason("corrupt", () => Effect.succeed(otherwise))(self) : self
     if (wanted.has("files")) findings.push(...yield* filesOf(options.vault), ...damagedFile(fileProblems))
     let rows = 0
     const tenants = Rows.tenantsOf(store, options.tenants)
-    for (const tenant of yield* ifKnown([], fileProblems.length > 0, tenants)) {
+    for (const tenant of yield* unlessReported(fileProblems.length > 0, [], tenants)) {
       const read = yield* readAll(options, tenant, rows)
       const { damage } = read
       rows += read.count
@@ -114,14 +114,14 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        findings.push(...yield* ifKnown([], damage.length + fileProblems.length > 0, find))
+        findings.push(...yield* unlessReported(damage.length + fileProblems.length > 0, [], find))
       }
     }
     return reportOf(rows, findings)
   })
 
 /** Returns the report on a SQLite file that cannot be opened. */
-export const unopened = (problems: ReadonlyArray<string>): Report => reportOf(0, damagedFile(problems))
+export const reportUnopened = (problems: ReadonlyArray<string>): Report => reportOf(0, damagedFile(problems))
 
 const damagedFile = (problems: ReadonlyArray<string>): ReadonlyArray<Finding> =>
   problems.map((problem) => ({ check: "files", message: `damaged: ${problem}`, isMendable: false }))

@@ -27,7 +27,7 @@ export const Condition = Schema.Union(
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
   /** Holds if the record has a value at the path, and the value is not equal to `ne`. */
   Schema.Struct({ ne: Scalar })
-).annotations({ description: "a condition, such as { eq: 5 }" })
+).annotations({ title: "a condition, such as { eq: 5 }" })
 
 /** Schema of a limit: a whole number, 1..1,000. */
 export const Limit = Schema.Int.pipe(Schema.between(1, 1000))

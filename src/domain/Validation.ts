@@ -36,7 +36,12 @@ export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIss
     path
   }))
   const informative = all.filter(({ message }) => message !== "Expected undefined")
-  return Arr.dedupeWith(informative.length === 0 ? all : informative, (a, b) => line(a) === line(b))
+  const issues = informative.length === 0 ? all : informative
+  const known = new Set<string>()
+  return issues.filter(({ message, path }) => {
+    const key = JSON.stringify([message, path.map(String)])
+    return !known.has(key) && known.add(key)
+  })
 }
 
 /** Formats a violation as `path.to.field: message`, or as the message alone if the path is empty. */
@@ -105,29 +110,41 @@ const expected = (ast: AST.AST): string => {
   return `Expected ${text}${limitsBeside(text, ast)}`
 }
 
-/** Whether a value has the type of no member of a union. One message then names the union. False if a member has a message of its own. */
+/**
+ * Whether each member of a union refuses the type of a value. One message then names the union. False if a member has a message of its own.
+ */
 const isUnmatched = (issue: ParseResult.Composite): boolean =>
-  AST.isUnion(issue.ast) && Arr.ensure(issue.issues).every((one) =>
-    one._tag === "Composite"
-      ? isUnmatched(one)
-      : one._tag === "Type" && one.message === undefined && Option.isNone(AST.getMessageAnnotation(one.ast))
-  )
+  AST.isUnion(issue.ast) && Arr.ensure(issue.issues).every(isMismatch)
+
+const isMismatch = (issue: ParseResult.ParseIssue): boolean => {
+  if ("ast" in issue && Option.isSome(AST.getMessageAnnotation(issue.ast))) return false
+  switch (issue._tag) {
+    case "Type":
+      return issue.message === undefined
+    case "Composite":
+      return isUnmatched(issue)
+    case "Refinement":
+      return issue.kind === "From" && isMismatch(issue.issue)
+    default:
+      return false
+  }
+}
 
 /**
- * Returns the name of a Schema: the members of a union without `undefined`, and otherwise the annotated name. Without a name, an object is
- * "an object" and an array "an array", since a list of its fields would be long.
+ * Returns the name of a Schema: its identifier or title. A union without a name, or of literals only, is the list of its members without
+ * `undefined`. An object or array without a name is "an object" or "an array", since a list of its fields would be long.
  */
 const nameOf = (ast: AST.AST): string => {
-  const named = AST.getIdentifierAnnotation(ast).pipe(
-    Option.orElse(() => AST.getTitleAnnotation(ast)),
-    Option.orElse(() => AST.getDescriptionAnnotation(ast))
-  )
-  if (AST.isUnion(ast) && (Option.isNone(named) || ast.types.every(AST.isLiteral))) {
-    return Arr.dedupe(ast.types.filter((type) => !AST.isUndefinedKeyword(type)).map(nameOf)).join(" | ")
+  const named = Option.orElse(AST.getIdentifierAnnotation(ast), () => AST.getTitleAnnotation(ast))
+  if (AST.isUnion(ast)) {
+    const types = ast.types.filter((type) => !AST.isUndefinedKeyword(type))
+    return Option.isSome(named) && !types.every(AST.isLiteral)
+      ? named.value
+      : Arr.dedupe(types.map(nameOf)).join(" | ")
   }
   if (Option.isSome(named)) return named.value
-  if (AST.isTransformation(ast)) return nameOf(ast.to)
-  return AST.isTypeLiteral(ast) ? "an object" : AST.isTupleType(ast) ? "an array" : String(ast)
+  if (AST.isTypeLiteral(ast)) return "an object"
+  return AST.isTupleType(ast) ? "an array" : AST.isRefinement(ast) ? nameOf(ast.from) : String(ast)
 }
 
 /**

@@ -37,7 +37,6 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
-import type { EventPublisher } from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as RateLimit from "./RateLimit.ts"
@@ -132,10 +131,12 @@ export const forgetAll = (
   { events, rules }: Pick<Options, "events" | "rules">,
   viewer: Viewer.Viewer,
   filter: MemoryFilter,
-  { purge = false }: { readonly purge?: boolean | undefined } = {}
+  options?: { readonly purge?: boolean | undefined }
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     yield* Validation.check("forgetAll", ExactFilter, filter)
+    const purge = options?.purge ?? false
+    yield* Validation.check("forgetAll", Schema.Struct({ purge: Schema.Boolean }), { purge })
     if (purge && OutboxLog.selectsWaiting(filter)) {
       yield* OutboxLog.purge(store, viewer, filter.scope)
       yield* ThreadWrites.purge(store, viewer, filter.scope)
@@ -337,7 +338,7 @@ export interface ToolGuard {
  */
 export const makeToolGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
-  events: Pick<EventPublisher, "denied">
+  events: Pick<MemoryEvents.EventPublisher, "denied">
 ): ToolGuard => {
   const ask = (plugin: HarnessPlugin.HarnessPlugin, call: HarnessPlugin.ToolCall) =>
     Effect.suspend(() => plugin.beforeToolCall?.(call) ?? Effect.succeed(HarnessPlugin.allow)).pipe(

@@ -263,7 +263,7 @@ describe("effect-memory doctor on a SQLite file", () => {
       }
     }))
 
-  it.scopedLive("`doctor` and `verify` report a database file with an unreadable page, whether or not the store can be opened", () =>
+  it.scopedLive("`doctor` and `verify` report a database file with an unreadable page in a table or index", () =>
     Effect.gen(function*() {
       const filename = path.join(yield* folder, "memory.db")
       const store = ["--store", `sqlite:${filename}`]

@@ -39,13 +39,13 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
-  it("the error message for a value that is no object or array names the Schema, or says which of both is expected; it lists no fields", () => {
+  it("the error message where an object or array is expected has the Schema's name, or says `an object` or `an array`; it lists no fields", () => {
     const fields = { a: Schema.String, b: Schema.optional(Schema.Array(Schema.Struct({ c: Schema.Int }))) }
     assert.deepStrictEqual(linesOf(Schema.Struct(fields), 7), ["Expected an object"])
     assert.deepStrictEqual(linesOf(Schema.Struct(fields), { a: "x", b: 7 }), ["b: Expected an array"])
     assert.deepStrictEqual(linesOf(Schema.Struct(fields).annotations({ identifier: "Draft" }), 7), ["Expected Draft"])
-    assert.deepStrictEqual(linesOf(Schema.Struct(fields).annotations({ description: "a point" }), 7), [
-      "Expected a point"
+    assert.deepStrictEqual(linesOf(Schema.Array(Schema.String).annotations({ description: "Words." }), 7), [
+      "Expected an array"
     ])
     assert.deepStrictEqual(linesOf(Schema.Array(MemoryMutation), [7]), ["0: Expected an object"])
     assert.deepStrictEqual(linesOf(Schema.Union(Schema.String, Schema.Struct(fields)), 7), [
@@ -62,6 +62,24 @@ describe("Validation", () => {
     assert.deepStrictEqual(linesOf(literals.annotations({ description: "a mood" }), 7), ["Expected \"a\" | \"b\""])
     const own = Schema.Literal("a").annotations({ message: () => "say a" })
     assert.deepStrictEqual(linesOf(Schema.Union(own, Schema.Literal("b")), 7), ["say a", "Expected \"b\""])
+    const inner = literals.annotations({ message: () => "say a or b" })
+    assert.deepStrictEqual(linesOf(Schema.Struct({ c: Schema.optional(inner) }), { c: true }), ["c: say a or b"])
+    assert.deepStrictEqual(linesOf(Schema.NullOr(literals).annotations({ description: "a mood" }), "z"), [
+      "Expected \"a\" | \"b\" | null"
+    ])
+    assert.deepStrictEqual(linesOf(Schema.Union(Schema.Literal("all"), Schema.NonEmptyArray(Schema.Int)), 7), [
+      "Expected \"all\" | an array"
+    ])
+  })
+
+  it("equal messages for one path appear once, and the work is linear in the number of violations", () => {
+    const input = Array.from({ length: 100_000 }, () => 7)
+    assert.lengthOf(linesOf(Schema.Array(Schema.String), input), 100_000)
+    const twice = Schema.Union(
+      Schema.Struct({ a: Schema.String }),
+      Schema.Struct({ a: Schema.String, b: Schema.optional(Schema.Int) })
+    )
+    assert.deepStrictEqual(linesOf(twice, { a: 7 }), ["a: Expected string"])
   })
 
   it("an error message for a failed transformation does not quote the input", () => {

@@ -71,7 +71,7 @@ describe("MemoryService, called with a value that does not have the declared typ
       assert.isEmpty((yield* store.list(ada, {})).items)
     }).pipe(MemoryService.as(ada), Effect.provide(Live)))
 
-  it.effect("`forgetAll` fails for a filter that is no object, or has an invalid or unknown field, and forgets no record and no thread", () =>
+  it.effect("`forgetAll` fails for an invalid filter or an unknown field, and for a `purge` that is no boolean; it forgets no record and no thread", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const threads = yield* Threads.Threads
@@ -83,6 +83,8 @@ describe("MemoryService, called with a value that does not have the declared typ
           assert.include(["invalid_draft", "invalid_scope"], error.reason)
         }
       }
+      const error = yield* Effect.flip(memory.forgetAll({}, { purge: "false" as never })) // not a boolean
+      assert.strictEqual(error.reason, "invalid_draft")
       assert.lengthOf((yield* memory.list({})).items, 1)
       assert.isTrue(Option.isSome(yield* threads.get(ada, "monday")))
     }).pipe(MemoryService.as(ada), Effect.provide(Live)))

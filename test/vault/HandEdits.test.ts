@@ -309,6 +309,24 @@ describe("a record's file that is copied or moved to another path", () => {
   }
 
   law(
+    "renaming a record's file makes the record absent, and is reported, until the file has its old name again",
+    ({ issues, read, root, store, vault }) =>
+      Effect.gen(function*() {
+        const text = read(at)
+        const renamed = `${path.dirname(at)}/My tea.md`
+        fs.renameSync(path.join(root, at), path.join(root, renamed))
+        yield* vault.refresh
+        assert.isUndefined(yield* get(store, ada, one))
+        assert.deepStrictEqual((yield* store.list(ada, { forgotten: true })).items.map(({ id }) => id), [one])
+        assert.deepStrictEqual(yield* issues, [renamed])
+        fs.renameSync(path.join(root, renamed), path.join(root, at))
+        yield* vault.refresh
+        assert.strictEqual((yield* get(store, ada, one))?.body, "the first")
+        assert.strictEqual(read(at), text)
+      })
+  )
+
+  law(
     "renaming the folder of a record's scope makes the record absent until the folder has its old name again",
     ({ read, root, store, vault }) =>
       Effect.gen(function*() {

@@ -35,7 +35,8 @@ const examined = (shared: Shared, options: Pick<Doctor.Options, "checks" | "mode
     if (Either.isLeft(checked) && checked.left._tag === "CommandError") return yield* checked.left
     const open = yield* Effect.either(opened(shared))
     if (Either.isLeft(open)) {
-      return Either.isRight(checked) && checked.right.length > 0 ? Doctor.unopened(checked.right) : yield* open.left
+      const problems = Either.getOrElse(checked, () => [])
+      return problems.length > 0 ? Doctor.reportUnopened([...problems, open.left.message]) : yield* open.left
     }
     const fileProblems = Either.getOrElse(checked, ({ message }) => [message])
     const progress = yield* Progress.make("rows")

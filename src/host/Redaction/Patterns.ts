@@ -78,7 +78,7 @@ const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Matches a private key in PEM form, up to its `END` line. If this line is missing: up to the next `-----`, or to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
-/** Returns a pattern that matches API keys. It is a function, since bundlers keep an unused constant that is made of a template literal. */
+/** Returns a pattern that matches API keys. A bundler can leave out an unused function, but not a constant made of a template literal. */
 const providerKey = () =>
   new RegExp(
     `${begins}(?:` + [

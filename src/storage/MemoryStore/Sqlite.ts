@@ -74,8 +74,8 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 /**
  * Checks a file with SQLite's `integrity_check`, for example whether each index has an entry for every row. Returns at most 100 problems.
  * Returns an empty list for `:memory:`. Fails with `corrupt` if SQLite cannot check the file, for example since it is no database, with
- * `io` if the file is missing, and with `read_only` if SQLite cannot make its log (`-wal` and `-shm`) beside the file. The file itself stays
- * unchanged. Cost: reads the whole file in one call, which blocks the event loop.
+ * `io` if the file is missing, and with `read_only` if SQLite cannot make its log beside the file. The file itself stays unchanged. The log,
+ * `-wal` and `-shm`, may remain until the store is opened and closed. Cost: reads the whole file once or twice, and blocks the event loop.
  */
 export const verify = (
   { filename }: Pick<Options, "filename">
@@ -91,7 +91,7 @@ export const verify = (
       client.unsafe(`PRAGMA integrity_check(${limit})`).values.pipe(
         Effect.mapError(({ cause }) => failureOf("verify", cause))
       )
-    // SQLite returns no problem if it stops at an unreadable page; with a limit of one, it may end before that page
+    // SQLite drops the problems it has found if it fails at an unreadable page; with a limit of one, it may find one before that page
     const rows = yield* MemoryError.catchReason("corrupt", () => problems(1))(problems(100))
     return rows.map(([problem]) => String(problem)).filter((problem) => problem !== "ok")
   }).pipe(Effect.scoped)
