@@ -87,7 +87,7 @@ export interface Options {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Runs the checks, and repairs nothing. Cost: reads all rows, all files of a vault and the whole SQLite file, and makes up to 200 searches per tenant. */
+/** Runs the checks, and repairs nothing. Cost: reads all rows and (of a vault) all files, and makes up to 200 searches per tenant. */
 export const examine = (options: Options): Io<Report> =>
   Effect.gen(function*() {
     const { store } = options

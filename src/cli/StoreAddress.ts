@@ -134,8 +134,8 @@ const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag:
 export const canReindex = ({ _tag }: StoreAddress): boolean => _tag === "Sqlite" || _tag === "Postgres"
 
 /**
- * Checks the file of a store in SQLite, and returns its problems. Returns none for other stores. Fails with a `MemoryError` only if the file
- * is so damaged that it cannot be checked, and with a `CommandError` for all other reasons, for example if the file is missing.
+ * Checks the file of a store in SQLite, and returns its problems. Returns none for other stores. Fails with a `MemoryError` only if the
+ * file is so damaged that it cannot be checked, and with a `CommandError` for all other reasons, for example if the file is missing.
  */
 export const verify = (
   address: StoreAddress

@@ -31,53 +31,41 @@ import type { ToolCall } from "../host/HarnessPlugin.ts"
 import * as Redaction from "../host/Redaction.ts"
 import type { Put } from "../storage/MemoryStore.ts"
 
-const viewer = Schema.Union(Viewer.System, Viewer.Stored)
+const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
+const entry = { id: MemoryId, scope: MemoryScope, kind: MemoryKind.Name, summary: Schema.optional(Summary) }
 
 /** Schema of an event. */
 export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_written", {
-    viewer,
-    at: Millis,
-    id: MemoryId,
-    scope: MemoryScope,
-    kind: MemoryKind.Name,
-    summary: Schema.optional(Summary),
+    ...common,
+    ...entry,
     outcome: Schema.Literal("created", "updated", "duplicate")
   }),
   Schema.TaggedStruct("memory_recalled", {
-    viewer,
-    at: Millis,
+    ...common,
     /** Text of the search, or null if the search has no text. Present only with the option `texts`. */
     query: Schema.optional(Schema.NullOr(Schema.String)),
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
     /** Number of records that were found but not returned, by reason. Absent in events of earlier versions. */
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
-  Schema.TaggedStruct("memory_forgotten", { viewer, at: Millis, id: MemoryId, purged: Schema.Boolean }),
+  Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
   /** A record was forgotten because the number of records of its kind exceeded the cap of the kind. See `Retention`. */
-  Schema.TaggedStruct("memory_retired", {
-    viewer,
-    at: Millis,
-    id: MemoryId,
-    scope: MemoryScope,
-    kind: MemoryKind.Name,
-    summary: Schema.optional(Summary)
-  }),
+  Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
-    viewer,
-    at: Millis,
+    ...common,
     tool: Schema.String,
     plugin: Schema.String,
     reason: Schema.String
   }),
-  Schema.TaggedStruct("memory_write_failed", { viewer, at: Millis, error: MemoryError }),
+  Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A part of memory failed, such as a retriever of a search or a background extraction. All other work went on without it. */
-  Schema.TaggedStruct("memory_degraded", { viewer, at: Millis, part: Schema.String, error: MemoryError }),
+  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
   /**
    * `Redaction` removed `count` secrets from the texts of one call. The viewer is `System` if the texts were sent to a model or are
    * instruction files.
    */
-  Schema.TaggedStruct("memory_redacted", { viewer, at: Millis, count: Schema.Int }),
+  Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, was skipped because the call named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )

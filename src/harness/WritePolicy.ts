@@ -136,7 +136,7 @@ export const forgetAll = (
   Effect.gen(function*() {
     yield* Validation.check("forgetAll", ExactFilter, filter)
     const purge = options?.purge ?? false
-    yield* Validation.check("forgetAll", Schema.Struct({ purge: Schema.Boolean }), { purge })
+    yield* Validation.refuseOptions("forgetAll", typeof purge === "boolean" ? [] : ["purge: expected a boolean"])
     if (purge && OutboxLog.selectsWaiting(filter)) {
       yield* OutboxLog.purge(store, viewer, filter.scope)
       yield* ThreadWrites.purge(store, viewer, filter.scope)

@@ -35,10 +35,11 @@ export const kind = "thread"
 /** Largest number of thread names in a page row. */
 export const namesInPage = 100
 
+const owned = { owner: MemoryScope }
 /** Schema of the row of a thread. */
 export const ThreadData = Schema.Struct({
   row: Schema.Literal("thread"),
-  owner: MemoryScope,
+  ...owned,
   name: Schema.String,
   generation: Schema.String,
   /** Number of messages. */
@@ -53,7 +54,7 @@ export type ThreadData = typeof ThreadData.Type
 
 const MessageData = Schema.Struct({
   row: Schema.Literal("message"),
-  owner: MemoryScope,
+  ...owned,
   generation: Schema.String,
   sequence: Schema.NonNegativeInt,
   part: Schema.NonNegativeInt,
@@ -61,18 +62,10 @@ const MessageData = Schema.Struct({
 })
 
 /** Schema of a page row, which lists names of threads. */
-export const PageData = Schema.Struct({
-  row: Schema.Literal("page"),
-  owner: MemoryScope,
-  names: Schema.Array(Schema.String)
-})
+export const PageData = Schema.Struct({ row: Schema.Literal("page"), ...owned, names: Schema.Array(Schema.String) })
 
 /** Schema of the row of an owner, which contains the number of the owner's page rows. */
-export const OwnerData = Schema.Struct({
-  row: Schema.Literal("owner"),
-  owner: MemoryScope,
-  pages: Schema.NonNegativeInt
-})
+export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned, pages: Schema.NonNegativeInt })
 
 /** Schema of a message as it is stored. */
 export const Stored = Schema.Struct({

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { type MemoryFilter, type MemoryQuery, type SearchResult } from "../../domain/MemoryFilter.ts"
+import type { MemoryFilter, MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../../domain/MemoryRecord.ts"
